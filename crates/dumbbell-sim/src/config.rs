@@ -1,0 +1,386 @@
+//! The scenario as the engine reads it: every quantity resolved to nanoseconds, bits per second and
+//! bytes, every default filled in, every name turned into an index. Python validates the user's
+//! scenario and writes this; [`Config::check`] repeats what would otherwise make the engine misbehave.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub seed: u64,
+    pub duration_ns: u64,
+    /// Left out of the summary.
+    #[serde(default)]
+    pub warmup_ns: u64,
+    /// Spacing of time series; 0 records none.
+    #[serde(default = "default_interval")]
+    pub interval_ns: u64,
+    pub links: Vec<Link>,
+    pub flows: Vec<Flow>,
+    #[serde(default)]
+    pub probes: Vec<Probe>,
+    /// Use no shortcut (computed departures, elided hops): the oracle for the fast engine.
+    #[serde(default)]
+    pub hop_by_hop: bool,
+    /// Record every packet at every link, for pcapng.
+    #[serde(default)]
+    pub capture: bool,
+}
+
+fn default_interval() -> u64 {
+    100_000_000
+}
+
+/// A directed link: queue, then transmitter, then propagation with its impairments.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    pub id: String,
+    pub capacity: Capacity,
+    #[serde(default)]
+    pub delay_ns: u64,
+    pub queue: Queue,
+    #[serde(default)]
+    pub framing: Framing,
+    #[serde(default)]
+    pub impairments: Impairments,
+    /// Changes at set times, ascending.
+    #[serde(default)]
+    pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Capacity {
+    /// Packets pass at once; the queue is never used.
+    Unlimited,
+    Constant {
+        bps: u64,
+    },
+    /// Mahimahi delivery opportunities, milliseconds from the start, each of `mtu` bytes.
+    Trace {
+        ms: Vec<u64>,
+        mtu: u32,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Queue {
+    pub kind: String,
+    #[serde(default)]
+    pub params: Map<String, Value>,
+}
+
+/// Bytes that the link counts for an IP packet: `max(mpu, ip + overhead)`, then cell rounding.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framing {
+    #[serde(default)]
+    pub overhead: u32,
+    #[serde(default)]
+    pub mpu: u32,
+    #[serde(default)]
+    pub cells: Cells,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Cells {
+    #[default]
+    None,
+    /// 48 payload bytes in each 53-byte cell.
+    Atm,
+    /// 64b/65b encoding.
+    Ptm,
+}
+
+/// What happens to packets after the transmitter. Fractions are probabilities per packet.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Impairments {
+    #[serde(default)]
+    pub loss: Loss,
+    #[serde(default)]
+    pub jitter: Option<Jitter>,
+    #[serde(default)]
+    pub reorder: Option<Reorder>,
+    /// Probability that a packet is delivered twice.
+    #[serde(default)]
+    pub duplicate: f64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Loss {
+    #[default]
+    None,
+    Bernoulli {
+        p: f64,
+    },
+    /// Two-state Markov chain stepped per packet: `p` good to bad, `r` bad to good, loss
+    /// probabilities `loss_good` and `loss_bad`.
+    GilbertElliott {
+        p: f64,
+        r: f64,
+        loss_bad: f64,
+        loss_good: f64,
+    },
+    /// Drops exactly the packets with these indexes (0 = first packet to enter the link).
+    Nth {
+        indexes: Vec<u64>,
+    },
+    /// Drops one packet in every `period`.
+    Periodic {
+        period: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jitter {
+    pub distribution: JitterDistribution,
+    /// Uniform: added delay in [0, amount]. Normal and exponential: mean 0 and `amount` as standard
+    /// deviation (negative sums clamp to zero delay), and mean `amount`.
+    pub amount_ns: u64,
+    /// Whether packets may overtake each other.
+    #[serde(default)]
+    pub reorder: bool,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JitterDistribution {
+    Uniform,
+    Normal,
+    Exponential,
+}
+
+/// With `probability` a packet is held back for `delay_ns` while later ones pass.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reorder {
+    pub probability: f64,
+    pub delay_ns: u64,
+}
+
+/// A change that takes effect at once, also for the packet being transmitted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    pub at_ns: u64,
+    #[serde(default)]
+    pub bps: Option<u64>,
+    #[serde(default)]
+    pub delay_ns: Option<u64>,
+    #[serde(default)]
+    pub loss: Option<Loss>,
+}
+
+/// A flow, or a source of many flows (`traffic`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    pub id: String,
+    /// Link indexes from sender to receiver, and back.
+    pub route: Vec<usize>,
+    pub reverse_route: Vec<usize>,
+    /// Propagation beyond the links, receiver side of the forward route and sender side of the
+    /// reverse route.
+    #[serde(default)]
+    pub delay_ns: u64,
+    #[serde(default)]
+    pub reverse_delay_ns: u64,
+    /// Loss between the last forward link and the receiver.
+    #[serde(default)]
+    pub loss: Loss,
+    pub start_ns: u64,
+    pub stop_ns: u64,
+    #[serde(default)]
+    pub dscp: u8,
+    pub transport: Transport,
+    #[serde(default)]
+    pub traffic: Traffic,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Transport {
+    Tcp(Tcp),
+    /// Datagrams at a constant rate with no feedback; needs `Traffic::ConstantRate`.
+    Udp {
+        payload_bytes: u32,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    pub cc: Controller,
+    #[serde(default)]
+    pub ecn: bool,
+    #[serde(default = "default_mss")]
+    pub mss: u32,
+    #[serde(default = "default_iw")]
+    pub initial_window: u32,
+    #[serde(default)]
+    pub rwnd: Rwnd,
+    /// ACK every n segments (1: no delayed ACK) and at the latest after `delack_ns`.
+    #[serde(default = "default_ack_every")]
+    pub ack_every: u32,
+    #[serde(default = "default_delack")]
+    pub delack_ns: u64,
+    #[serde(default = "default_min_rto")]
+    pub min_rto_ns: u64,
+    /// Restart from the initial window after an idle time of one RTO (RFC 5681 section 4.1).
+    #[serde(default = "yes")]
+    pub idle_restart: bool,
+    /// Pace also a controller that sets no rate, at 200 % of cwnd/srtt in slow start, 120 % after.
+    #[serde(default)]
+    pub pacing: bool,
+    #[serde(default = "yes")]
+    pub sack: bool,
+    #[serde(default = "yes")]
+    pub timestamps: bool,
+    #[serde(default = "yes")]
+    pub prr: bool,
+    #[serde(default = "yes")]
+    pub tlp: bool,
+    /// Begin with a SYN exchange (which can be lost).
+    #[serde(default = "yes")]
+    pub handshake: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    pub kind: String,
+    #[serde(default)]
+    pub params: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Rwnd {
+    #[default]
+    Unlimited,
+    Fixed {
+        bytes: u64,
+    },
+    /// Linux dynamic right-sizing, simplified (spec/variable-links section 5).
+    Auto {
+        initial_bytes: u64,
+        max_bytes: u64,
+    },
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Traffic {
+    #[default]
+    Bulk,
+    /// One transfer; its completion time is measured from `start_ns` to the last byte in order.
+    Size {
+        bytes: u64,
+    },
+    /// Alternates on (writes as fast as TCP takes, or at `bps` if not 0) and off, times from the given laws.
+    OnOff {
+        on: Law,
+        off: Law,
+        #[serde(default)]
+        bps: u64,
+    },
+    /// The application writes `bps` in chunks of `chunk_bytes`.
+    ConstantRate {
+        bps: u64,
+        chunk_bytes: u32,
+    },
+    /// New connections at exponential intervals, `rate_hz` a second, sizes (bytes) from a law.
+    Poisson {
+        rate_hz: f64,
+        size: Law,
+    },
+    /// On one connection: request of `request` bytes, response of `response` bytes, think time
+    /// (seconds), again. The flow's direction carries the responses.
+    RequestResponse {
+        request: Law,
+        response: Law,
+        think: Law,
+    },
+}
+
+/// A random law; the unit is that of its use (seconds or bytes).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Law {
+    Constant {
+        value: f64,
+    },
+    Uniform {
+        low: f64,
+        high: f64,
+    },
+    Exponential {
+        mean: f64,
+    },
+    /// Pareto with the given mean and shape (> 1); with `max`, samples above are cut to it.
+    Pareto {
+        mean: f64,
+        shape: f64,
+        #[serde(default)]
+        max: Option<f64>,
+    },
+    /// Drawn from the values, each with the same probability.
+    Empirical {
+        values: Vec<f64>,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    pub id: String,
+    pub kind: ProbeKind,
+    pub route: Vec<usize>,
+    pub reverse_route: Vec<usize>,
+    #[serde(default)]
+    pub delay_ns: u64,
+    #[serde(default)]
+    pub reverse_delay_ns: u64,
+    pub interval_ns: u64,
+    /// IP packet size.
+    pub size_bytes: u32,
+    pub start_ns: u64,
+    pub stop_ns: u64,
+    #[serde(default)]
+    pub dscp: u8,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// Echoed by the far end: round-trip time.
+    Ping,
+    /// One way: delay from sender to receiver.
+    OneWay,
+}
+
+fn default_mss() -> u32 {
+    1448
+}
+fn default_iw() -> u32 {
+    10
+}
+fn default_ack_every() -> u32 {
+    2
+}
+fn default_delack() -> u64 {
+    40_000_000
+}
+fn default_min_rto() -> u64 {
+    200_000_000
+}
+fn yes() -> bool {
+    true
+}
