@@ -1,0 +1,140 @@
+//! What a run gives back: a summary to print and tables of columns to plot.
+
+use serde::Serialize;
+
+/// One column of a [`Table`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    F64(Vec<f64>),
+    U64(Vec<u64>),
+    /// Strings as indexes into `names`.
+    Name { codes: Vec<u32>, names: Vec<String> },
+}
+
+impl Column {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F64(v) => v.len(),
+            Self::U64(v) => v.len(),
+            Self::Name { codes, .. } => codes.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Columns of equal length.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub columns: Vec<(String, Column)>,
+}
+
+impl Table {
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, column)| column.len())
+    }
+}
+
+/// Result of a run. Tables, with their columns (times in seconds from the start of the run):
+///
+/// - `flow_series`: t, flow, goodput_bps, cwnd (segments), ssthresh (segments, NaN if infinite),
+///   rtt_ms (smoothed), inflight (segments), pacing_bps (NaN if none), retransmits (cumulative), phase
+/// - `controller_series`: t, flow, name, value (the controller's own variables)
+/// - `link_series`: t, link, throughput_bps, queue_packets, queue_delay_ms (mean of packets in the
+///   interval), queue_delay_max_ms, drops, marks (cumulative), capacity_bps
+/// - `probe_samples`: t (sent), probe, delay_ms (RTT of a ping, one-way delay otherwise)
+/// - `completions`: flow, start_s, bytes, duration_s
+/// - `flow_rtt_cdf`: flow, rtt_ms, fraction; `queue_delay_cdf`: link, delay_ms, fraction
+/// - `capture`: t_ns (U64), link, flow, event, ip_bytes, seq, ack, flags, ecn, reason (with `capture`)
+#[derive(Clone, Debug)]
+pub struct Output {
+    pub summary: Summary,
+    pub tables: Vec<(&'static str, Table)>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub flows: Vec<FlowSummary>,
+    pub links: Vec<LinkSummary>,
+    pub probes: Vec<ProbeSummary>,
+    pub totals: Totals,
+}
+
+/// Distribution in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Quantiles {
+    pub mean: Option<f64>,
+    pub p50: Option<f64>,
+    pub p95: Option<f64>,
+    pub p99: Option<f64>,
+    pub max: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct FlowSummary {
+    pub id: String,
+    pub cc: String,
+    /// Payload delivered in order once, over [max(start, warmup), stop].
+    pub goodput_bps: f64,
+    pub rtt_ms: Quantiles,
+    /// Segments dropped in the network over segments sent, whole run.
+    pub loss_ratio: f64,
+    /// Segments that arrived with CE over segments that arrived, whole run.
+    pub mark_ratio: f64,
+    pub retransmits: u64,
+    /// Of a `size` flow: seconds from start to the last byte. Of a source of many: their mean.
+    pub completion_s: Option<f64>,
+    pub cwnd_mean: f64,
+    pub cwnd_max: f64,
+    pub sent_packets: u64,
+    pub delivered_packets: u64,
+    pub dropped_packets: u64,
+    pub delivered_bytes: u64,
+    pub timeouts: u64,
+    pub recoveries: u64,
+    pub spurious_recoveries: u64,
+    pub connections: u64,
+    pub completed: u64,
+    /// What the end point really ran with: controller parameters, ECN as negotiated, mss, ...
+    pub effective: serde_json::Value,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkSummary {
+    pub id: String,
+    /// Bytes sent over bytes that the capacity allowed, over [warmup, duration].
+    pub utilisation: f64,
+    pub queue_delay_ms: Quantiles,
+    /// Packets that left the link, whole run.
+    pub packets: u64,
+    pub drops: u64,
+    pub marks: u64,
+    /// Within [warmup, duration].
+    pub drops_window: u64,
+    pub marks_window: u64,
+    pub random_losses: u64,
+    pub capacity_bps: Option<f64>,
+    /// The queue and its parameters as they really were.
+    pub effective: serde_json::Value,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct ProbeSummary {
+    pub id: String,
+    pub rtt_ms: Quantiles,
+    pub sent: u64,
+    pub lost: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Totals {
+    pub jain: f64,
+    /// Packets that left all links.
+    pub packets: u64,
+    pub events: u64,
+    pub simulated_s: f64,
+    /// False if the run was interrupted.
+    pub complete: bool,
+}

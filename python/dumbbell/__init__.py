@@ -1,0 +1,1 @@
+"""dumbbell: a congestion-control laboratory."""
