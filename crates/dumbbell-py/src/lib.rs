@@ -1,0 +1,1 @@
+//! The Python module `dumbbell._core`.
