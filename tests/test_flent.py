@@ -202,13 +202,12 @@ def test_malformed_documents_give_one_line(change: dict[str, Any], expected: str
 
 
 def _parses_or_fails_in_one_line(data: bytes) -> None:
+    error = None
     try:
-        flent = parse_flent(data, "fuzz")
-    except ImportFileError as error:
-        assert str(error).startswith("fuzz: ")
-        assert str(error).isprintable()
-    else:
-        flent.summary()
+        parse_flent(data, "fuzz").summary()
+    except ImportFileError as caught:
+        error = str(caught)
+    assert error is None or (error.startswith("fuzz: ") and error.isprintable())
 
 
 @given(st.binary(max_size=300))
@@ -249,11 +248,12 @@ def test_mutated_real_file(
     at = int(position * len(data))
     path = tmp_path / "mutated"
     path.write_bytes(data[:at] + replacement + data[at + removed :])
+    error = None
     try:
         read_flent(path).summary()
-    except ImportFileError as error:
-        assert str(error).startswith(f"{path}: ")
-        assert "\n" not in str(error)
+    except ImportFileError as caught:
+        error = str(caught)
+    assert error is None or (error.startswith(f"{path}: ") and error.isprintable())
 
 
 def test_truncated_gzip(tmp_path: Path) -> None:

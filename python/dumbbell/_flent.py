@@ -185,7 +185,7 @@ def write_flent(result: ResultLike, path: str | Path) -> None:
 
 
 def flent_document(result: ResultLike, filename: str = "dumbbell.flent.gz") -> dict[str, Any]:
-    """Return the JSON object of a Flent file of format 4 (names and units of the test `tcp_nup`)."""
+    """Return the JSON object of a Flent file of format 4, named as its test `tcp_nup` does."""
     summary = result.summary
     order = [str(flow["id"]) for flow in summary["flows"]]
     datagrams = {
