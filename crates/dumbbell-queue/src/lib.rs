@@ -4,9 +4,14 @@
 //! [`Packet`], so the same code holds simulated packets and real IP packets. One discipline, one
 //! file; all are listed in [`registry`].
 
+mod codel;
+mod fifo;
+mod fq_codel;
+mod params;
+mod pool;
 pub mod registry;
 
-pub use registry::{ParamInfo, QueueInfo, build, list};
+pub use registry::{BuildError, ParamInfo, QueueInfo, Unit, build, list};
 
 /// Nanoseconds since the start of the run.
 pub type Nanos = u64;

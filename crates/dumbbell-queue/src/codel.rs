@@ -1,0 +1,324 @@
+//! CoDel (RFC 8289): the state machine, apart from any queue so that FQ-CoDel can hold one per flow,
+//! and the discipline that puts it on a single FIFO.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+
+use crate::params::{ParamInfo, QueueInfo, Unit, Values};
+use crate::{
+    Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+};
+
+/// RFC 8289 section 4.2: an acceptable standing delay, and a round trip that fits most paths.
+const TARGET: Nanos = 5_000_000;
+const INTERVAL: Nanos = 100_000_000;
+/// One hour: keeps sums of times far from overflow.
+const LONGEST: f64 = 3.6e12;
+
+/// A dropping state entered later than this many intervals after the last scheduled drop starts
+/// afresh (RFC 8289 section 5.5).
+const MEMORY: u64 = 16;
+
+/// Settings of the state machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CodelParams {
+    pub(crate) target: Nanos,
+    pub(crate) interval: Nanos,
+    /// Mark ECN-capable packets in place of dropping them.
+    pub(crate) ecn: bool,
+    /// Mark every ECN-capable packet that waited longer than this, whatever the state.
+    pub(crate) ce_threshold: Option<Nanos>,
+}
+
+impl CodelParams {
+    pub(crate) fn from_values(values: &Values) -> Self {
+        Self {
+            target: values.whole("target"),
+            interval: values.whole("interval"),
+            ecn: values.flag("ecn"),
+            ce_threshold: values.optional("ce_threshold"),
+        }
+    }
+
+    /// Descriptions of these settings. Linux has `ecn` off in codel and on in fq_codel.
+    pub(crate) fn info(ecn: bool) -> Vec<ParamInfo> {
+        vec![
+            ParamInfo::new(
+                "target",
+                Unit::Time,
+                TARGET,
+                "Standing delay that is acceptable; at least the time of one packet on the link",
+            )
+            .at_least(1.0)
+            .at_most(LONGEST),
+            ParamInfo::new(
+                "interval",
+                Unit::Time,
+                INTERVAL,
+                "Time above target before the first drop; about the longest usual round trip",
+            )
+            .at_least(1.0)
+            .at_most(LONGEST),
+            ParamInfo::new(
+                "ecn",
+                Unit::Bool,
+                ecn,
+                "Mark ECN-capable packets in place of dropping them",
+            ),
+            ParamInfo::new(
+                "ce_threshold",
+                Unit::Time,
+                Value::Null,
+                "Also mark every ECN-capable packet that waited longer than this",
+            ),
+        ]
+    }
+}
+
+/// The queue that a [`Codel`] takes packets from.
+pub(crate) trait Source<P> {
+    fn pop(&mut self) -> Option<P>;
+    /// Whether more than the largest packet seen is still waiting; less is no standing queue.
+    fn standing(&self) -> bool;
+}
+
+/// State of CoDel (RFC 8289 section 5.2).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Codel {
+    /// When the delay will have been above target for an interval; 0 while it is not.
+    first_above: Nanos,
+    drop_next: Nanos,
+    /// Drops since the dropping state was entered, and that number when it was.
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+}
+
+impl Codel {
+    /// Drops that others made from the same queue raise the signal too, as in Linux fq_codel.
+    pub(crate) fn add_drops(&mut self, drops: u32) {
+        self.count = self.count.saturating_add(drops);
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(crate) fn dropping(&self) -> bool {
+        self.dropping
+    }
+
+    /// Whether this head packet may be dropped: the delay stayed above target for an interval.
+    fn above_for_interval<P: Packet>(
+        &mut self,
+        now: Nanos,
+        params: &CodelParams,
+        head: Option<&P>,
+        standing: bool,
+    ) -> bool {
+        let above =
+            head.is_some_and(|p| standing && now.saturating_sub(p.enqueued_at()) >= params.target);
+        if !above {
+            self.first_above = 0;
+            return false;
+        }
+        if self.first_above == 0 {
+            self.first_above = now.saturating_add(params.interval);
+            return false;
+        }
+        now >= self.first_above
+    }
+
+    /// RFC 8289 section 3.2.2: drops come closer as the inverse square root of their number.
+    fn gap(&self, params: &CodelParams) -> Nanos {
+        (params.interval as f64 / f64::from(self.count).sqrt()) as Nanos
+    }
+
+    /// Takes the next packet to send, dropping or marking on the way.
+    pub(crate) fn dequeue<P: Packet>(
+        &mut self,
+        now: Nanos,
+        params: &CodelParams,
+        source: &mut impl Source<P>,
+        counters: &mut Counters,
+        dropped: &mut Dropped<P>,
+    ) -> Option<P> {
+        let mut packet = source.pop();
+        let mut ok = self.above_for_interval(now, params, packet.as_ref(), source.standing());
+        if self.dropping {
+            if !ok {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                self.count = self.count.saturating_add(1);
+                packet = signal(params, packet, counters, dropped);
+                if packet.is_some() {
+                    self.drop_next += self.gap(params);
+                    break;
+                }
+                packet = source.pop();
+                ok = self.above_for_interval(now, params, packet.as_ref(), source.standing());
+                if ok {
+                    // From the schedule, not from now: late service must not slow the drops down.
+                    self.drop_next += self.gap(params);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if ok {
+            packet = signal(params, packet, counters, dropped);
+            if packet.is_none() {
+                packet = source.pop();
+                self.above_for_interval(now, params, packet.as_ref(), source.standing());
+            }
+            self.dropping = true;
+            let recent =
+                now.saturating_sub(self.drop_next) < params.interval.saturating_mul(MEMORY);
+            let delta = self.count.saturating_sub(self.last_count);
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.last_count = self.count;
+            self.drop_next = now + self.gap(params);
+        }
+        if let (Some(packet), Some(threshold)) = (&mut packet, params.ce_threshold) {
+            if now.saturating_sub(packet.enqueued_at()) > threshold {
+                mark(packet, counters);
+            }
+        }
+        packet
+    }
+}
+
+/// Gives the packet back marked, or drops it and gives nothing.
+fn signal<P: Packet>(
+    params: &CodelParams,
+    packet: Option<P>,
+    counters: &mut Counters,
+    dropped: &mut Dropped<P>,
+) -> Option<P> {
+    let mut packet = packet?;
+    if params.ecn && packet.ecn() != Ecn::NotEct {
+        mark(&mut packet, counters);
+        return Some(packet);
+    }
+    counters.dropped_aqm += 1;
+    dropped.push((packet, DropReason::Aqm));
+    None
+}
+
+/// Sets CE on an ECN-capable packet; one that carries CE already passes and is not counted.
+fn mark<P: Packet>(packet: &mut P, counters: &mut Counters) {
+    if matches!(packet.ecn(), Ecn::Ect0 | Ecn::Ect1) {
+        packet.mark_ce();
+        counters.marked += 1;
+    }
+}
+
+pub(crate) fn info() -> QueueInfo {
+    let mut params = CodelParams::info(false);
+    params.push(
+        ParamInfo::new("limit", Unit::Packets, 1000, "Most packets held; tail drop").at_least(1.0),
+    );
+    QueueInfo {
+        name: "codel",
+        summary: "Controlled delay: drops at the head when the delay stays above target",
+        source: "RFC 8289",
+        params,
+    }
+}
+
+pub(crate) fn build<P: Packet + Send + 'static>(
+    values: &Values,
+    _seed: u64,
+) -> Box<dyn QueueDiscipline<P>> {
+    Box::new(CodelQueue {
+        params: CodelParams::from_values(values),
+        limit: values.whole("limit"),
+        codel: Codel::default(),
+        backlog: Backlog {
+            packets: VecDeque::new(),
+            bytes: 0,
+            largest: 0,
+        },
+        counters: Counters::default(),
+    })
+}
+
+/// A FIFO under CoDel.
+#[derive(Debug)]
+struct CodelQueue<P> {
+    params: CodelParams,
+    limit: u64,
+    codel: Codel,
+    backlog: Backlog<P>,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct Backlog<P> {
+    packets: VecDeque<P>,
+    bytes: u64,
+    largest: u32,
+}
+
+impl<P: Packet> Source<P> for Backlog<P> {
+    fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    fn standing(&self) -> bool {
+        self.bytes > u64::from(self.largest)
+    }
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
+    fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+        self.counters.offered += 1;
+        if self.backlog_packets() >= self.limit {
+            self.counters.dropped_overflow += 1;
+            dropped.push((packet, DropReason::Overflow));
+            return Enqueued::Dropped;
+        }
+        packet.set_enqueued_at(now);
+        self.backlog.bytes += u64::from(packet.bytes());
+        self.backlog.largest = self.backlog.largest.max(packet.bytes());
+        self.backlog.packets.push_back(packet);
+        Enqueued::Accepted
+    }
+
+    fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
+        let packet = self.codel.dequeue(
+            now,
+            &self.params,
+            &mut self.backlog,
+            &mut self.counters,
+            dropped,
+        );
+        match packet {
+            Some(packet) => {
+                self.counters.dequeued += 1;
+                Dequeued::Packet(packet)
+            }
+            None => Dequeued::Empty,
+        }
+    }
+
+    fn backlog_packets(&self) -> u64 {
+        self.backlog.packets.len() as u64
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.backlog.bytes
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
+        out("codel_count", f64::from(self.codel.count()));
+        out("codel_dropping", f64::from(self.codel.dropping()));
+    }
+}

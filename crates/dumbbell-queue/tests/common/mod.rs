@@ -1,0 +1,139 @@
+//! A packet and small links for the tests of queues.
+
+// Each test binary uses a part of this.
+#![allow(dead_code, unreachable_pub)]
+
+use dumbbell_queue::{
+    Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline, build,
+};
+use serde_json::{Map, Value};
+
+pub const MS: Nanos = 1_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestPacket {
+    pub flow: u32,
+    pub seq: u64,
+    pub bytes: u32,
+    pub ecn: Ecn,
+    pub at: Nanos,
+}
+
+impl TestPacket {
+    pub fn new(flow: u32, seq: u64, bytes: u32) -> Self {
+        Self {
+            flow,
+            seq,
+            bytes,
+            ecn: Ecn::NotEct,
+            at: 0,
+        }
+    }
+
+    pub fn with_ecn(mut self, ecn: Ecn) -> Self {
+        self.ecn = ecn;
+        self
+    }
+}
+
+impl Packet for TestPacket {
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+    fn flow_hash(&self) -> u32 {
+        self.flow
+    }
+    fn dscp(&self) -> u8 {
+        0
+    }
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+    fn mark_ce(&mut self) {
+        assert!(matches!(self.ecn, Ecn::Ect0 | Ecn::Ect1));
+        self.ecn = Ecn::Ce;
+    }
+    fn enqueued_at(&self) -> Nanos {
+        self.at
+    }
+    fn set_enqueued_at(&mut self, now: Nanos) {
+        self.at = now;
+    }
+}
+
+pub type Queue = Box<dyn QueueDiscipline<TestPacket>>;
+
+/// Builds a queue from parameters written as a JSON object.
+#[track_caller]
+pub fn queue(kind: &str, params: Value) -> Queue {
+    build(kind, &object(params), 1).unwrap()
+}
+
+pub fn object(params: Value) -> Map<String, Value> {
+    let Value::Object(params) = params else {
+        panic!("not an object: {params}")
+    };
+    params
+}
+
+/// What happened to the packets of [`overload`].
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// (time of the dequeue call, packet).
+    pub delivered: Vec<(Nanos, TestPacket)>,
+    pub dropped: Vec<(Nanos, TestPacket, DropReason)>,
+}
+
+impl Trace {
+    pub fn dropped_seqs(&self) -> Vec<u64> {
+        self.dropped.iter().map(|d| d.1.seq).collect()
+    }
+}
+
+/// One packet of `packet`'s kind arrives every half millisecond while one leaves every millisecond,
+/// from `start` to `end`.
+pub fn overload(queue: &mut Queue, packet: TestPacket, start: Nanos, end: Nanos) -> Trace {
+    let mut trace = Trace::default();
+    let mut dropped = Dropped::new();
+    let mut seq = 0;
+    let mut now = start;
+    while now < end {
+        let arriving = TestPacket { seq, ..packet };
+        queue.enqueue(now, arriving, &mut dropped);
+        seq += 1;
+        if (now - start) % MS == 0 {
+            if let Dequeued::Packet(packet) = queue.dequeue(now, &mut dropped) {
+                trace.delivered.push((now, packet));
+            }
+        }
+        trace
+            .dropped
+            .extend(dropped.drain(..).map(|(p, reason)| (now, p, reason)));
+        now += MS / 2;
+    }
+    trace
+}
+
+/// Takes everything out.
+pub fn drain(queue: &mut Queue, now: Nanos) -> Vec<TestPacket> {
+    let mut dropped = Dropped::new();
+    std::iter::from_fn(|| match queue.dequeue(now, &mut dropped) {
+        Dequeued::Packet(packet) => Some(packet),
+        Dequeued::Wait(_) | Dequeued::Empty => None,
+    })
+    .collect()
+}
+
+/// Offers packets at one time; gives what came of each and what was dropped.
+pub fn offer(
+    queue: &mut Queue,
+    now: Nanos,
+    packets: impl IntoIterator<Item = TestPacket>,
+) -> (Vec<Enqueued>, Vec<TestPacket>) {
+    let mut dropped = Dropped::new();
+    let outcomes = packets
+        .into_iter()
+        .map(|packet| queue.enqueue(now, packet, &mut dropped))
+        .collect();
+    (outcomes, dropped.into_iter().map(|d| d.0).collect())
+}
