@@ -1,1 +1,43 @@
-//! The Python module `dumbbell._core`.
+//! The Python module `dumbbell._core`: runs the engine, hands its tables over as Arrow, and lets
+//! controllers be written in Python.
+
+mod controller;
+mod error;
+mod event;
+mod run;
+mod table;
+
+use pyo3::prelude::*;
+
+// No state is shared between calls except behind locks, so free-threaded Python needs no GIL here.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::error::{ConfigError, ControllerError, InvariantError};
+    #[pymodule_export]
+    use super::event::{Ack, Congestion, IdleRestart, RateSample, Rto, Start, Undo};
+    #[pymodule_export]
+    use super::run::{RunResult, run};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::{controllers_json, queues_json, version};
+}
+
+/// The built-in controllers with their parameters, as a JSON array.
+#[pyfunction]
+fn controllers_json() -> PyResult<String> {
+    error::to_json(&dumbbell_cc::list())
+}
+
+/// The built-in queue disciplines with their parameters, as a JSON array.
+#[pyfunction]
+fn queues_json() -> PyResult<String> {
+    error::to_json(&dumbbell_queue::list())
+}
+
+/// Version of the engine.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
