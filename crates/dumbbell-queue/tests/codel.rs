@@ -94,13 +94,16 @@ fn short_burst_is_not_punished() {
 
 #[test]
 fn a_single_packet_is_no_standing_queue() {
-    // One packet in the queue, a second long delay each: always delivered.
+    // Each packet waits a second and leaves one behind: always delivered.
     let mut q = queue("codel", json!({}));
+    let mut dropped = Dropped::new();
+    offer(&mut q, 0, [TestPacket::new(1, 0, PACKET)]);
     for seq in 0..20 {
-        let now = seq * 1000 * MS;
-        offer(&mut q, now, [TestPacket::new(1, seq, PACKET)]);
-        assert_eq!(drain(&mut q, now + 999 * MS).len(), 1);
+        let now = (seq + 1) * 1000 * MS;
+        offer(&mut q, now, [TestPacket::new(1, seq + 1, PACKET)]);
+        assert!(matches!(q.dequeue(now, &mut dropped), Dequeued::Packet(p) if p.seq == seq));
     }
+    assert!(dropped.is_empty());
 }
 
 #[test]

@@ -86,25 +86,28 @@ fn new_flow_goes_first_and_then_takes_its_turn() {
     assert_eq!([next(&mut q), next(&mut q)], [1, 2]);
 }
 
-/// A flow that sends a packet just as its last one has left would starve all others if an emptied
-/// new flow were forgotten at once.
+/// A flow that sends a packet just after it was found empty would be new each time, and starve the
+/// others, if an emptied new flow were forgotten at once.
 #[test]
 fn one_packet_at_a_time_does_not_starve_others() {
     let mut q = queue("fq_codel", json!({}));
-    offer(&mut q, 0, burst(1, 500, PACKET));
-    offer(&mut q, 0, burst(2, 1, PACKET));
+    offer(&mut q, 0, burst(1, 5000, 100));
     let mut dropped = Dropped::new();
-    let mut shares = BTreeMap::<u32, u32>::new();
-    for _ in 0..200 {
+    let mut bytes = BTreeMap::<u32, u32>::new();
+    let mut waiting = false;
+    for _ in 0..3000 {
         let Dequeued::Packet(packet) = q.dequeue(0, &mut dropped) else {
             panic!("empty");
         };
-        *shares.entry(packet.flow).or_default() += 1;
+        *bytes.entry(packet.flow).or_default() += packet.bytes;
         if packet.flow == 2 {
-            offer(&mut q, 0, burst(2, 1, PACKET));
+            waiting = false;
+        } else if !waiting {
+            waiting = true;
+            offer(&mut q, 0, burst(2, 1, 1500));
         }
     }
-    assert!(shares[&1] >= 95, "{shares:?}");
+    assert!(bytes[&1] * 10 >= bytes[&2] * 9, "{bytes:?}");
 }
 
 #[test]
@@ -166,6 +169,41 @@ fn each_flow_is_under_codel() {
     let times: Vec<u64> = trace.dropped.iter().map(|d| d.0 / MS).collect();
     assert_eq!(times, [110, 210, 281, 339, 389, 434, 474, 512, 548, 581]);
     assert!(trace.dropped.iter().all(|d| d.2 == DropReason::Aqm));
+}
+
+/// As in Linux, packets dropped for the limit count in CoDel's control law.
+#[test]
+fn overflow_drops_raise_the_signal() {
+    let mut q = queue("fq_codel", json!({"limit": 1000}));
+    // The first drop, at 110 ms, schedules the next for 210 ms.
+    overload(&mut q, TestPacket::new(1, 0, PACKET), 0, 111 * MS);
+    let room = 1000 - q.backlog_packets();
+    let (_, refused) = offer(&mut q, 111 * MS, burst(1, room + 1, PACKET));
+    assert_eq!(refused.len(), 64);
+    let mut drops_at = |ms: u64| {
+        let mut dropped = Dropped::new();
+        q.dequeue(ms * MS, &mut dropped);
+        dropped.len()
+    };
+    // Count 1 + 64 + 1: the next is due 100/sqrt(66) = 12.3 ms later, not 70.7 ms.
+    assert_eq!([209, 210, 222, 223].map(&mut drops_at), [0, 1, 0, 1]);
+}
+
+/// As in Linux, the backlog that CoDel leaves alone is that of all flows: a flow's only packet is
+/// dropped if it waits too long behind others.
+#[test]
+fn lone_packet_late_behind_other_flows_is_dropped() {
+    let mut q = queue("fq_codel", json!({}));
+    offer(&mut q, 0, burst(1, 20, PACKET));
+    offer(&mut q, 0, burst(2, 1, PACKET));
+    let mut dropped = Dropped::new();
+    while !matches!(q.dequeue(50 * MS, &mut dropped), Dequeued::Packet(p) if p.flow == 2) {}
+    assert!(dropped.is_empty());
+    offer(&mut q, 50 * MS, burst(2, 1, PACKET));
+    while q.backlog_packets() > 10 {
+        q.dequeue(150 * MS, &mut dropped);
+    }
+    assert_eq!(dropped.iter().filter(|d| d.0.flow == 2).count(), 1);
 }
 
 #[test]
