@@ -1,0 +1,265 @@
+"""The same scenario over a grid of controllers, queues, other values and seeds."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from dumbbell._errors import ResultError, UsageError
+from dumbbell._results import Result
+from dumbbell._run import Prepared, execute, load_scenario, prepare
+from dumbbell._scenario import Scenario
+
+CellProgress = Callable[[int, int], None]
+"""Called with the number of runs done and the number of all runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One point of the grid: what it changes, under the names of the table's columns."""
+
+    labels: dict[str, Any]
+    changes: dict[str, Any]
+    seed: int
+
+
+@dataclass
+class Comparison:
+    """Results of a grid. `rows` has one dictionary for each flow of each run."""
+
+    cells: list[Cell] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    planned: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """False if it was interrupted; what was done is there."""
+        return len(self.results) == self.planned
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a flow: the cell's labels, seed, flow, cc, goodput_bps, share, rtt_p50_ms,
+        rtt_p95_ms, loss_ratio, mark_ratio, retransmits, completion_s, and of its run utilisation,
+        queue_delay_mean_ms, queue_delay_p95_ms, jain."""
+        pairs = zip(self.cells, self.results, strict=True)
+        return [row for cell, result in pairs for row in _rows(cell, result)]
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Flows with the same controller taken together (goodput and share summed, the rest
+        averaged), then the mean over seeds."""
+        labels = list(dict.fromkeys(name for cell in self.cells for name in cell.labels))
+        grouped: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in self.rows:
+            key = (*(str(row.get(name)) for name in labels), row["flow_cc"])
+            grouped.setdefault(key, []).append(row)
+        return [_group(labels, rows) for rows in grouped.values()]
+
+    def labels(self) -> list[str]:
+        """For each result a label that tells it from the others."""
+        seeds = len({cell.seed for cell in self.cells}) > 1
+        return [
+            ", ".join(
+                [str(value) for value in cell.labels.values()]
+                + ([f"seed {cell.seed}"] if seeds or not cell.labels else [])
+            )
+            for cell in self.cells
+        ]
+
+    def save(self, directory: str | Path) -> Path:
+        """Write `comparison.json` (rows) and each result to a directory of its own.
+
+        Raises ResultError, MissingExtraError.
+        """
+        directory = Path(directory)
+        for number, result in enumerate(self.results):
+            result.save(directory / f"{number:04d}")
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            text = json.dumps({"complete": self.complete, "rows": self.rows}, indent=1)
+            (directory / "comparison.json").write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ResultError(f"{directory}: cannot be written: {reason}") from None
+        return directory
+
+
+def compare(
+    scenario: Scenario | Mapping[str, Any] | str | Path,
+    *,
+    cc: Sequence[str] | None = None,
+    queue: Sequence[str | Mapping[str, Any]] | None = None,
+    over: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int = 1,
+    jobs: int | None = None,
+    progress: CellProgress | None = None,
+) -> Comparison:
+    """Run a scenario over a grid, in threads, and put the results side by side.
+
+    `cc`: a name is given to all [[flows]]; "cubic+bbr" gives its parts to them in turn. Parameters
+    of a flow whose controller changes are dropped. `queue`: a name, or a table with `kind`; a name
+    that is the scenario's own keeps the parameters written there. `over`: values for dotted keys
+    ("path.rate"). `seeds`: this many, from the scenario's own upwards. `jobs`: threads, default one
+    a processor. Ctrl-C keeps the runs that are done.
+
+    Raises ScenarioError, UsageError and what :func:`dumbbell.run` raises.
+    """
+    loaded = load_scenario(scenario)
+    if seeds < 1:
+        raise UsageError(f"seeds {seeds}: expected at least 1")
+    cells = _grid(loaded, cc, queue, over, seeds)
+    # All are checked before the first runs.
+    prepared = [prepare(loaded.replaced(cell.changes), seed=cell.seed) for cell in cells]
+    done = _run_all(prepared, jobs or os.cpu_count() or 1, progress)
+    kept = sorted(done)
+    return Comparison([cells[i] for i in kept], [done[i] for i in kept], planned=len(cells))
+
+
+def _grid(
+    scenario: Scenario,
+    cc: Sequence[str] | None,
+    queue: Sequence[str | Mapping[str, Any]] | None,
+    over: Mapping[str, Sequence[Any]] | None,
+    seeds: int,
+) -> list[Cell]:
+    axes: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []
+    if cc:
+        axes.append([({"cc": name}, _cc_changes(scenario, name)) for name in cc])
+    if queue:
+        if scenario.path is None:
+            raise UsageError('queue: only a [path] has one queue; use over with a link\'s "queue"')
+        axes.append([_queue_change(scenario, item) for item in queue])
+    for key, values in (over or {}).items():
+        if not values:
+            raise UsageError(f"over {key}: expected at least one value")
+        axes.append([({key: value}, {key: value}) for value in values])
+    cells = []
+    for combination in itertools.product(*axes):
+        labels = {k: v for label, _ in combination for k, v in label.items()}
+        changes = {k: v for _, change in combination for k, v in change.items()}
+        first = int(changes.get("seed", scenario.seed))
+        cells += [Cell(labels, changes, first + n) for n in range(seeds)]
+    return cells
+
+
+def _cc_changes(scenario: Scenario, name: str) -> dict[str, Any]:
+    names = name.split("+")
+    changes: dict[str, Any] = {}
+    tcp = [i for i, flow in enumerate(scenario.flows) if flow.transport == "tcp"]
+    if not tcp:
+        raise UsageError("cc: the scenario has no tcp flow")
+    if len(names) > len(tcp):
+        raise UsageError(f'cc "{name}": the scenario has only {len(tcp)} tcp [[flows]]')
+    for n, i in enumerate(tcp):
+        new = names[n % len(names)]
+        if new != scenario.flows[i].controller:
+            changes[f"flows[{i}].params"] = {}
+        changes[f"flows[{i}].cc"] = new
+    return changes
+
+
+def _queue_change(
+    scenario: Scenario, item: str | Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    assert scenario.path is not None
+    own = scenario.path.queue
+    if isinstance(item, str):
+        table = {"kind": own.kind, **own.params} if item == own.kind else {"kind": item}
+        return {"queue": item}, {"path.queue": table}
+    more = " ".join(f"{key}={value}" for key, value in item.items() if key != "kind")
+    return {"queue": f"{item.get('kind')} {more}".strip()}, {"path.queue": dict(item)}
+
+
+def _run_all(
+    prepared: Sequence[Prepared], jobs: int, progress: CellProgress | None
+) -> dict[int, Result]:
+    """Results by index. Ctrl-C ends the running ones and keeps those that are done."""
+    stop = threading.Event()
+    done: dict[int, Result] = {}
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    futures: dict[Future[Result], int] = {}
+    try:
+        for i, one in enumerate(prepared):
+            futures[pool.submit(execute, one, lambda *_: not stop.is_set())] = i
+        pending = set(futures)
+        while pending:
+            # A wait without end would not notice Ctrl-C on every platform.
+            finished, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            _collect(finished, futures, done)
+            if progress is not None:
+                progress(len(done), len(prepared))
+    except KeyboardInterrupt:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        _collect((f for f in futures if not f.cancelled()), futures, done)
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return done
+
+
+def _collect(
+    finished: Iterable[Future[Result]],
+    futures: Mapping[Future[Result], int],
+    done: dict[int, Result],
+) -> None:
+    for future in finished:
+        result = future.result()
+        if result.complete:
+            done[futures[future]] = result
+
+
+def _rows(cell: Cell, result: Result) -> list[dict[str, Any]]:
+    summary = result.summary
+    total = sum(flow["goodput_bps"] for flow in summary["flows"])
+    link = summary["links"][0] if summary["links"] else {}
+    delay = link.get("queue_delay_ms", {})
+    return [
+        {
+            **cell.labels,
+            "seed": cell.seed,
+            "flow": flow["id"],
+            "flow_cc": flow["cc"],
+            "goodput_bps": flow["goodput_bps"],
+            "share": flow["goodput_bps"] / total if total else None,
+            "rtt_p50_ms": flow["rtt_ms"]["p50"],
+            "rtt_p95_ms": flow["rtt_ms"]["p95"],
+            "loss_ratio": flow["loss_ratio"],
+            "mark_ratio": flow["mark_ratio"],
+            "retransmits": flow["retransmits"],
+            "completion_s": flow["completion_s"],
+            "utilisation": link.get("utilisation"),
+            "queue_delay_mean_ms": delay.get("mean"),
+            "queue_delay_p95_ms": delay.get("p95"),
+            "jain": summary["totals"]["jain"],
+        }
+        for flow in summary["flows"]
+    ]
+
+
+def _group(labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    seeds = {row["seed"] for row in rows}
+    result: dict[str, Any] = {name: rows[0].get(name) for name in labels}
+    result |= {"flow_cc": rows[0]["flow_cc"], "flows": len(rows) // len(seeds), "seeds": len(seeds)}
+    for name in ("goodput_bps", "share"):
+        result[name] = sum(row[name] or 0.0 for row in rows) / len(seeds)
+    for name in (
+        "rtt_p50_ms",
+        "rtt_p95_ms",
+        "loss_ratio",
+        "mark_ratio",
+        "utilisation",
+        "queue_delay_mean_ms",
+        "queue_delay_p95_ms",
+        "jain",
+    ):
+        known = [row[name] for row in rows if row[name] is not None]
+        result[name] = fmean(known) if known else None
+    return result

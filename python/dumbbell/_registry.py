@@ -1,0 +1,277 @@
+"""Congestion controllers and queue disciplines by name, with their parameters.
+
+The engine lists what it has; this turns the list into objects, and a user's parameters ("5ms",
+"10240p") into the engine's numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from dumbbell._errors import ScenarioError, suggest
+from dumbbell._units import (
+    Limit,
+    format_bytes,
+    format_rate,
+    format_time,
+    parse_bytes,
+    parse_fraction,
+    parse_limit,
+    parse_rate,
+    parse_time,
+)
+
+Kind = Literal["controller", "queue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter. `unit` is time (ns), bytes, packets, segments, rate (bit/s), fraction, number,
+    count, bool or choice; `default`, `minimum` and `maximum` are in that unit."""
+
+    name: str
+    unit: str
+    default: Any
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def show(self, value: Any) -> str:
+        """A canonical value as a scenario would write it."""
+        if isinstance(value, bool) or value is None:
+            return {True: "true", False: "false", None: "-"}[value]
+        if self.unit == "time" and value == int(value):
+            return format_time(int(value))
+        if self.unit == "rate" and value == int(value):
+            return format_rate(int(value))
+        if self.unit == "bytes" and value == int(value):
+            return format_bytes(int(value))
+        return f"{value}p" if self.unit == "packets" else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A controller or queue discipline: its `source` is the RFC or paper it follows."""
+
+    name: str
+    summary: str
+    source: str
+    params: tuple[Param, ...]
+
+    def param(self, name: str) -> Param | None:
+        return next((p for p in self.params if p.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """What the engine can build. `custom` names controllers written in Python."""
+
+    controllers: Mapping[str, Entry]
+    queues: Mapping[str, Entry]
+    custom: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def from_json(cls, controllers: str, queues: str) -> Registry:
+        return cls(_entries(controllers), _entries(queues))
+
+    def with_custom(self, names: frozenset[str]) -> Registry:
+        return Registry(self.controllers, self.queues, names)
+
+    def canonical_controller(
+        self, kind: str, params: Mapping[str, object], *, key: str, params_key: str
+    ) -> dict[str, Any]:
+        """`{"kind", "params"}` as the engine reads it. Raises ScenarioError."""
+        if kind in self.custom:
+            return {"kind": kind, "params": dict(params)}
+        entry = _find(self.controllers, "controller", kind, key, self.custom)
+        return {"kind": kind, "params": _canonical(entry, params, f"{params_key}.", None)}
+
+    def canonical_queue(
+        self,
+        kind: str,
+        params: Mapping[str, object],
+        *,
+        key: str,
+        bdp: Callable[[str], Bdp] | None = None,
+    ) -> dict[str, Any]:
+        """`{"kind", "params"}` as the engine reads it; `bdp` gives the bandwidth-delay product
+        for a limit in BDPs (it is handed the key, for its error). Raises ScenarioError."""
+        entry = _find(self.queues, "queue", kind, f"{key}.kind", frozenset())
+        return {"kind": kind, "params": _canonical(entry, params, f"{key}.", bdp)}
+
+
+@dataclass(frozen=True, slots=True)
+class Bdp:
+    """Bandwidth-delay product: payload-independent `bytes`, and full-sized frames."""
+
+    bytes: Fraction
+    frame_bytes: int
+
+    def packets(self, multiple: Fraction) -> int:
+        """Nearest whole number of full-sized frames, at least 2."""
+        return max(2, _nearest(multiple * self.bytes / self.frame_bytes))
+
+    def whole_bytes(self, multiple: Fraction) -> int:
+        """Nearest whole number of bytes, at least two full-sized frames."""
+        return max(2 * self.frame_bytes, _nearest(multiple * self.bytes))
+
+
+def _nearest(value: Fraction) -> int:
+    return math.floor(value + Fraction(1, 2))
+
+
+@functools.cache
+def builtin() -> Registry:
+    """The registry of the compiled engine."""
+    from dumbbell import _core
+
+    return Registry.from_json(_core.controllers_json(), _core.queues_json())
+
+
+def _entries(text: str) -> dict[str, Entry]:
+    return {
+        item["name"]: Entry(
+            name=item["name"],
+            summary=item["summary"],
+            source=item["source"],
+            params=tuple(
+                Param(**{**param, "choices": tuple(param.get("choices") or ())})
+                for param in item["params"]
+            ),
+        )
+        for item in json.loads(text)
+    }
+
+
+def _find(
+    entries: Mapping[str, Entry], what: Kind, name: str, key: str, more: frozenset[str]
+) -> Entry:
+    if name not in entries:
+        names = [*entries, *more]
+        raise ScenarioError(
+            key=key, value=name, expected=f"expected the name of a {what}{suggest(name, names)}"
+        )
+    return entries[name]
+
+
+def _canonical(
+    entry: Entry,
+    params: Mapping[str, object],
+    prefix: str,
+    bdp: Callable[[str], Bdp] | None,
+) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, value in params.items():
+        key = prefix + name
+        try:
+            param, number = _convert(entry, name, value, key, bdp)
+        except ValueError as error:
+            if isinstance(error, ScenarioError):
+                raise
+            raise ScenarioError(key=key, value=value, expected=str(error)) from None
+        _check_range(param, number, key, value)
+        result[param.name] = number
+    return result
+
+
+def _convert(
+    entry: Entry, name: str, value: object, key: str, bdp: Callable[[str], Bdp] | None
+) -> tuple[Param, Any]:
+    """The parameter meant by `name` and the value in its unit."""
+    param = entry.param(name)
+    sizes = {p.unit: p for p in entry.params if p.name in (name, f"{name}_{p.unit}")}
+    if bdp is not None and (sizes.keys() & {"packets", "bytes"}):
+        return _convert_limit(sizes, parse_limit(value), key, bdp)
+    if param is None:
+        raise ScenarioError(
+            key=key,
+            expected=f"{entry.name} has no such parameter"
+            f"{suggest(name, [p.name for p in entry.params])}",
+        )
+    return param, _number(param, value)
+
+
+def _convert_limit(
+    sizes: Mapping[str, Param], limit: Limit, key: str, bdp: Callable[[str], Bdp]
+) -> tuple[Param, int]:
+    """A size of a queue goes to the parameter that counts in its unit."""
+    if limit.unit == "bdp":
+        product = bdp(key)
+        if "packets" in sizes:
+            return sizes["packets"], product.packets(limit.amount)
+        return sizes["bytes"], product.whole_bytes(limit.amount)
+    if limit.unit not in sizes:
+        example = "333p" if "packets" in sizes else "64KiB"
+        raise ValueError(f'expected {next(iter(sizes))}, such as "{example}"')
+    return sizes[limit.unit], int(limit.amount)
+
+
+def _number(param: Param, value: object) -> Any:
+    match param.unit:
+        case "time":
+            return parse_time(value)
+        case "rate":
+            return parse_rate(value)
+        case "bytes":
+            return parse_bytes(value)
+        case "bool":
+            if not isinstance(value, bool):
+                raise ValueError("expected true or false")
+            return value
+        case "choice":
+            if value not in param.choices:
+                hint = suggest(str(value), param.choices)
+                raise ValueError(f"expected one of {', '.join(param.choices)}{hint}")
+            return value
+        case "packets" | "segments":
+            if isinstance(value, str) or param.unit == "packets":
+                return _packets(value, param.unit)
+            return _integer(value)
+        case "count":
+            return _integer(value)
+        case "fraction":
+            return parse_fraction(value)
+        case _:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError("expected a number")
+            if not math.isfinite(value):
+                raise ValueError("expected a finite number")
+            return float(value)
+
+
+def _packets(value: object, name: str) -> int:
+    expected = f'expected {name}, such as "10p"'
+    try:
+        limit = parse_limit(value)
+    except ValueError:
+        raise ValueError(expected) from None
+    if limit.unit != "packets":
+        raise ValueError(expected)
+    return int(limit.amount)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise ValueError("expected a whole number, not negative")
+    return value
+
+
+def _check_range(param: Param, number: Any, key: str, value: object) -> None:
+    if isinstance(number, bool | str):
+        return
+    low, high = param.minimum, param.maximum
+    if (low is not None and number < low) or (high is not None and number > high):
+        if low is not None and high is not None:
+            expected = f"expected from {param.show(low)} to {param.show(high)}"
+        elif low is not None:
+            expected = f"expected at least {param.show(low)}"
+        else:
+            expected = f"expected at most {param.show(high)}"
+        raise ScenarioError(key=key, value=value, expected=expected)

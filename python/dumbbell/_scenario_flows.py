@@ -1,0 +1,332 @@
+"""Flows, what they send, and probes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from dumbbell._scenario_links import Loss
+from dumbbell._scenario_types import (
+    Items,
+    Model,
+    PacketSize,
+    Payload,
+    PositiveTime,
+    Rate,
+    Size,
+    Time,
+    fail,
+)
+
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+_Shape = Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)]
+
+
+class ConstantTime(Model):
+    kind: Literal["constant"]
+    value: Time
+
+
+class UniformTime(Model):
+    kind: Literal["uniform"]
+    low: Time
+    high: Time
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.high < self.low:
+            fail("expected at least low", "high")
+        return self
+
+
+class ExponentialTime(Model):
+    kind: Literal["exponential"]
+    mean: PositiveTime
+
+
+class ParetoTime(Model):
+    kind: Literal["pareto"]
+    mean: PositiveTime
+    """Mean before `max` cuts the samples."""
+    shape: _Shape
+    max: PositiveTime | None = None
+
+
+class EmpiricalTime(Model):
+    kind: Literal["empirical"]
+    values: Annotated[Items[Time], Field(min_length=1)]
+
+
+class ConstantSize(Model):
+    kind: Literal["constant"]
+    value: Size
+
+
+class UniformSize(Model):
+    kind: Literal["uniform"]
+    low: Size
+    high: Size
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.high < self.low:
+            fail("expected at least low", "high")
+        return self
+
+
+class ExponentialSize(Model):
+    kind: Literal["exponential"]
+    mean: Size
+
+
+class ParetoSize(Model):
+    kind: Literal["pareto"]
+    mean: Size
+    """Mean before `max` cuts the samples."""
+    shape: _Shape
+    max: Size | None = None
+
+
+class EmpiricalSize(Model):
+    kind: Literal["empirical"]
+    values: Annotated[Items[Size], Field(min_length=1)]
+
+
+def _law(value: Any) -> Any:
+    if isinstance(value, str) or (value == 0 and not isinstance(value, bool)):
+        return {"kind": "constant", "value": value}
+    return value
+
+
+_constant = BeforeValidator(_law, json_schema_input_type=Any)
+TimeLaw = Annotated[
+    Annotated[
+        ConstantTime | UniformTime | ExponentialTime | ParetoTime | EmpiricalTime,
+        Field(discriminator="kind"),
+    ],
+    _constant,
+]
+"""A time, or a random law of times."""
+SizeLaw = Annotated[
+    Annotated[
+        ConstantSize | UniformSize | ExponentialSize | ParetoSize | EmpiricalSize,
+        Field(discriminator="kind"),
+    ],
+    _constant,
+]
+"""A size, or a random law of sizes."""
+
+
+class Bulk(Model):
+    """Sends as fast as the transport takes, until the flow stops."""
+
+    kind: Literal["bulk"]
+
+
+class SizeTraffic(Model):
+    """One transfer; its completion time is measured."""
+
+    kind: Literal["size"]
+    bytes: Size
+
+
+class OnOff(Model):
+    """Bursts and silences."""
+
+    kind: Literal["onoff"]
+    on: TimeLaw
+    off: TimeLaw
+    rate: Rate | None = None
+    """Rate while on; default: as fast as the transport takes."""
+
+
+class RateTraffic(Model):
+    """The application writes at a constant rate."""
+
+    kind: Literal["rate"]
+    rate: Rate
+    """Payload bits a second."""
+    chunk: Payload = 1448
+    """Bytes of each write, and of a datagram with transport udp."""
+
+
+class Poisson(Model):
+    """New connections at exponential intervals."""
+
+    kind: Literal["poisson"]
+    size: SizeLaw
+    interval: PositiveTime | None = None
+    """Mean time between arrivals."""
+    load: Rate | None = None
+    """Offered load, payload bits a second: sets the mean interval from the mean size."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.interval is None) == (self.load is None):
+            fail("expected either interval or load", "interval")
+        return self
+
+
+class RequestResponse(Model):
+    """On one connection: request, response (in the direction of the flow), think time, again."""
+
+    kind: Literal["request-response"]
+    request: SizeLaw
+    response: SizeLaw
+    think: TimeLaw
+
+
+def _traffic(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+Traffic = Annotated[
+    Annotated[
+        Bulk | SizeTraffic | OnOff | RateTraffic | Poisson | RequestResponse,
+        Field(discriminator="kind"),
+    ],
+    BeforeValidator(_traffic, json_schema_input_type=Any),
+]
+
+
+class UnlimitedWindow(Model):
+    kind: Literal["unlimited"]
+
+
+class FixedWindow(Model):
+    kind: Literal["fixed"]
+    bytes: Size
+
+
+class AutoWindow(Model):
+    """Receive buffer auto-tuning, after Linux' dynamic right-sizing."""
+
+    kind: Literal["auto"]
+    initial: Size = 64 * 1024
+    max: Size = 6 * 1024 * 1024
+
+
+def _rwnd(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value in ("unlimited", "auto"):
+        return {"kind": value}
+    if not value[:1].isdigit():
+        fail('expected "unlimited", "auto" or a size, such as "64KiB"')
+    return {"kind": "fixed", "bytes": value}
+
+
+ReceiveWindow = Annotated[
+    Annotated[UnlimitedWindow | FixedWindow | AutoWindow, Field(discriminator="kind")],
+    BeforeValidator(_rwnd, json_schema_input_type=Any),
+]
+
+Dscp = Annotated[int, Field(ge=0, le=63)]
+
+
+class Flow(Model):
+    """One flow, or `count` equal ones."""
+
+    id: Name | None = None
+    """Default: the controller's name and a number, "cubic-1"; with `count`, this and a number."""
+    transport: Literal["tcp", "udp"] = "tcp"
+    cc: Name | None = None
+    """Congestion controller (see `dumbbell list controllers`); default: cubic."""
+    params: Annotated[dict[str, Any], Field(default_factory=dict)]
+    """Parameters of the controller."""
+    start: Time = 0
+    stop: PositiveTime | None = None
+    """Default: the end of the run."""
+    count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    stagger: Time = 0
+    """Each of `count` flows starts so much after the one before."""
+    size: Size | None = None
+    """Short for traffic = { kind = "size", bytes = ... }."""
+    traffic: Traffic | None = None
+    """What it sends; default: bulk."""
+    rtt: Time | None = None
+    """Its own base round-trip time; default: the path's, or that of its links."""
+    loss: Loss | None = None
+    """Loss on its own way between the last link and the receiver."""
+    dscp: Dscp = 0
+    from_: Annotated[Name | None, Field(alias="from")] = None
+    """Node of a topology that sends."""
+    to: Name | None = None
+    """Node of a topology that receives."""
+    ecn: bool = False
+    """Negotiate ECN."""
+    mss: Payload = 1448
+    """Payload bytes of a full segment: 1500 less 20 IP, 20 TCP and 12 of timestamps."""
+    initial_window: Annotated[int, Field(ge=1, le=1_000_000)] = 10
+    """Segments (RFC 6928)."""
+    rwnd: ReceiveWindow | None = None
+    """Receive window: "unlimited" (default), "auto" or a size."""
+    ack_every: Annotated[int, Field(ge=1, le=1000)] = 2
+    """An ACK for every so many segments (1: no delayed ACK)."""
+    delack: Time = 40_000_000
+    """Longest delay of an ACK."""
+    min_rto: PositiveTime = 200_000_000
+    """Smallest retransmission timeout."""
+    idle_restart: bool = True
+    """Restart from the initial window after idling for one RTO (RFC 5681 section 4.1)."""
+    pacing: bool = False
+    """Pace also a controller that sets no rate: 200 % of cwnd/srtt in slow start, then 120 %."""
+    sack: bool = True
+    timestamps: bool = True
+    prr: bool = True
+    """Proportional Rate Reduction (RFC 9937)."""
+    tlp: bool = True
+    """Tail loss probe (RFC 8985)."""
+    handshake: bool = True
+    """Begin with a SYN exchange."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.size is not None and self.traffic is not None:
+            fail("expected either size or traffic", "size")
+        if self.transport == "udp":
+            if self.cc is not None:
+                fail("udp has no congestion controller", "cc", value=self.cc)
+            if self.params:
+                fail("udp has no congestion controller", "params")
+            if not isinstance(self.traffic, RateTraffic):
+                fail('udp needs traffic = { kind = "rate", rate = ... }', "traffic")
+        if self.stop is not None and self.stop <= self.start:
+            fail("expected a time after start", "stop")
+        return self
+
+    @property
+    def label(self) -> str:
+        """What its ids begin with."""
+        return "udp" if self.transport == "udp" else self.controller
+
+    @property
+    def controller(self) -> str:
+        return self.cc or "cubic"
+
+
+class Probe(Model):
+    """Small packets at regular intervals that measure delay."""
+
+    id: Name | None = None
+    """Default: the kind and a number, "ping-1"."""
+    kind: Literal["ping", "udp"]
+    """ping: echoed, measures the round trip; udp: one way, measures the delay to the receiver."""
+    interval: PositiveTime = 100_000_000
+    size: PacketSize = 84
+    """Bytes of the IP packet; 84 as ping(8) sends."""
+    start: Time = 0
+    stop: PositiveTime | None = None
+    """Default: the end of the run."""
+    rtt: Time | None = None
+    """Default: the path's, or that of its links."""
+    dscp: Dscp = 0
+    from_: Annotated[Name | None, Field(alias="from")] = None
+    to: Name | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.stop is not None and self.stop <= self.start:
+            fail("expected a time after start", "stop")
+        return self
