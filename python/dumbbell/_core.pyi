@@ -3,6 +3,25 @@ from typing import Any, Literal, final
 
 from dumbbell.control import CongestionControl
 
+__all__ = [
+    "Ack",
+    "ConfigError",
+    "Congestion",
+    "ControllerError",
+    "IdleRestart",
+    "InvariantError",
+    "RateSample",
+    "Rto",
+    "RunResult",
+    "Start",
+    "Table",
+    "Undo",
+    "controllers_json",
+    "queues_json",
+    "run",
+    "version",
+]
+
 class ConfigError(ValueError):
     key: str
     message: str
@@ -14,7 +33,7 @@ class ControllerError(RuntimeError):
     flow: str
     now_ns: int
     traceback: str
-    partial: RunResult
+    partial: Any  # RunResult; dumbbell.run puts its Result in the place
 
 @final
 class Table:
