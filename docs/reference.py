@@ -1,0 +1,156 @@
+"""Write the reference pages whose tables come from the code.
+
+Sphinx runs this before each build (conf.py); `python docs/reference.py DIRECTORY` does it by hand.
+The scenario's keys come from its pydantic models, controllers and queues from the engine.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from dumbbell._registry import Entry, builtin
+from dumbbell._scenario import Scenario
+
+
+def write_all(directory: Path) -> None:
+    """Write scenario.md, controllers.md and queues.md."""
+    directory.mkdir(parents=True, exist_ok=True)
+    registry = builtin()
+    pages = {
+        "scenario.md": scenario_tables(),
+        "controllers.md": registry_tables(registry.controllers.values()),
+        "queues.md": registry_tables(registry.queues.values()),
+    }
+    for name, text in pages.items():
+        (directory / name).write_text(text, encoding="utf-8")
+
+
+def scenario_tables() -> str:
+    """A section for each table of a scenario, outermost first."""
+    return "\n".join(_model_section(model) for model in _models(Scenario))
+
+
+def _models(root: type[BaseModel]) -> list[type[BaseModel]]:
+    found = [root]
+    for model in found:
+        for field in model.model_fields.values():
+            found += [m for m in _models_in(field.annotation) if m not in found]
+    return found
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _models_in(argument)
+
+
+def _model_section(model: type[BaseModel]) -> str:
+    lines = [f"## {_title(model)}", ""]
+    if model is not Scenario:
+        lines += [" ".join(inspect.cleandoc(model.__doc__ or "").split()), ""]
+    if fields := {n: f for n, f in model.model_fields.items() if not _is_tag(n, f)}:
+        schema = model.model_json_schema(by_alias=True)["properties"]
+        lines += ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
+        for name, field in fields.items():
+            key = field.alias or name
+            value = _value(schema[key], list(_models_in(field.annotation)))
+            lines.append(_row((f"`{key}`", value, _default(field), field.description or "")))
+    return "\n".join([*lines, ""])
+
+
+def _is_tag(name: str, field: FieldInfo) -> bool:
+    """Whether a field only tells which table this is."""
+    return name == "kind" and len(typing.get_args(field.annotation)) == 1
+
+
+_TITLES = {
+    "Scenario": "Top level",
+    "Path": "`[path]`",
+    "Topology": "`[topology]`",
+    "TopologyLink": "`[[topology.links]]`",
+    "Reverse": "`[path.reverse]`",
+    "PathChange": "`[[path.changes]]`",
+    "LinkChange": "`[[topology.links.changes]]`",
+    "Flow": "`[[flows]]`",
+    "Probe": "`[[probes]]`",
+    "Overhead": "`overhead`",
+    "Queue": "`queue`",
+    "Jitter": "`jitter`",
+    "Reorder": "`reorder`",
+}
+
+
+def _title(model: type[BaseModel]) -> str:
+    name = model.__name__
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
+    title = _TITLES.get(name, words)
+    if "kind" in model.model_fields and _is_tag("kind", model.model_fields["kind"]):
+        kind = typing.get_args(model.model_fields["kind"].annotation)[0]
+        title += f': `kind = "{kind}"`'
+    return title
+
+
+def _value(schema: dict[str, Any], models: list[type[BaseModel]]) -> str:
+    if models:
+        return "see " + ", ".join(_title(model).partition(":")[0] for model in models)
+    if "anyOf" in schema:
+        schema = next(option for option in schema["anyOf"] if option.get("type") != "null")
+    if "examples" in schema:
+        return f'as `"{schema["examples"][0]}"`'
+    if "enum" in schema:
+        return ", ".join(f'`"{choice}"`' for choice in schema["enum"])
+    names = {"integer": "whole number", "boolean": "true or false", "string": "text"}
+    names |= {"array": "list", "number": "number"}
+    return names.get(schema.get("type", ""), "table")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value in (None, (), "", {}):
+        return ""
+    if isinstance(value, BaseModel):
+        return f"`{json.dumps(value.model_dump(mode='json'))}`"
+    annotation = typing.Annotated[field.annotation, *field.metadata] if field.metadata else None
+    shown = TypeAdapter(annotation).dump_python(value, mode="json") if annotation else value
+    return f"`{json.dumps(shown)}`"
+
+
+def registry_tables(entries: typing.Iterable[Entry]) -> str:
+    """A section for each controller or queue discipline, with its parameters."""
+    lines: list[str] = []
+    for entry in entries:
+        lines += [f"## {entry.name}", "", f"{entry.summary}. Source: {entry.source}.", ""]
+        if not entry.params:
+            lines += ["No parameters.", ""]
+            continue
+        lines += ["| parameter | unit | default | range | meaning |"]
+        lines += ["| --- | --- | --- | --- | --- |"]
+        for param in entry.params:
+            bounds = ", ".join(f'`"{choice}"`' for choice in param.choices) or " to ".join(
+                param.show(bound) for bound in (param.minimum, param.maximum) if bound is not None
+            )
+            default = f"`{param.show(param.default)}`"
+            lines.append(_row((f"`{param.name}`", param.unit, default, bounds, param.doc)))
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(" ".join(c.split()).replace("|", "\\|") for c in cells) + " |"
+
+
+if __name__ == "__main__":
+    write_all(Path(sys.argv[1]))
