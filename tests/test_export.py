@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from synthetic_result import synthetic_result
 
 from dumbbell._errors import UsageError
 from dumbbell._export import TABLES, export_result
 from dumbbell._flent import read_flent
+from synthetic_result import synthetic_result
 
 
 def test_csv_holds_every_table_and_row(tmp_path: Path) -> None:

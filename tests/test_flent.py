@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from synthetic_result import RATE_BPS, synthetic_result
 
 from dumbbell._errors import UsageError
 from dumbbell._flent import flent_document, parse_flent, read_flent, write_flent
 from dumbbell._import import ImportFileError, import_file
+from synthetic_result import RATE_BPS, synthetic_result
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "flent"
 # File: points on the x axis, series, and the mean that the file itself states for one of them.

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from synthetic_result import RATE_BPS, synthetic_result
 
 from dumbbell._errors import UsageError
 from dumbbell._plots import (
@@ -22,6 +21,7 @@ from dumbbell._plots import (
 )
 from dumbbell._plots_data import by_name, columns, decimate, number
 from dumbbell._plots_panels import COLOURS, flow_styles, time_panels
+from synthetic_result import RATE_BPS, synthetic_result
 
 
 def test_every_axis_carries_its_unit() -> None:
@@ -115,7 +115,8 @@ def test_only_what_was_recorded_is_drawn(tmp_path: Path) -> None:
     assert [path.name for path in plot_result(result, tmp_path)] == ["time-series.png"]
     assert len(time_series_figure(result).axes) == 4
     result._tables.clear()
-    assert plot_result(result, tmp_path) == []
+    with pytest.raises(UsageError, match="nothing to draw"):
+        plot_result(result, tmp_path)
     with pytest.raises(UsageError, match="nothing over time"):
         time_series_figure(result)
 

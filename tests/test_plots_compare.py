@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic_result import SyntheticResult, synthetic_result
 
 from dumbbell._errors import UsageError
 from dumbbell._plots_compare import compare_figure, compare_rows, grid, matrix, metrics_of
+from synthetic_result import SyntheticResult, synthetic_result
 
 DELAYS = {"fifo": 90.0, "codel": 8.0, "fq_codel": 5.0, "pie": 22.0}
 CUBIC_SHARES = {"cubic": 0.5, "reno": 0.6, "bbr": 0.2}

@@ -11,13 +11,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from synthetic_result import synthetic_result
-from test_plots_compare import grid_results
 
 from dumbbell._errors import UsageError
 from dumbbell._plots_compare import compare_rows
 from dumbbell._report import write_report
 from dumbbell._report_findings import comparison_findings, run_findings
+from synthetic_result import synthetic_result
+from test_plots_compare import grid_results
 
 
 class Page(HTMLParser):

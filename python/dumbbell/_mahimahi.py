@@ -8,6 +8,7 @@ time stamp and the file starts again.
 from __future__ import annotations
 
 import gzip
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,6 +28,8 @@ OPPORTUNITY_BYTES = 1504
 
 _PACKET_BITS = PACKET_BYTES * 8
 _MAX_MS = 10**12
+# Some 600 s at 1 Gbit/s.
+_MOST_PACKETS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -175,21 +178,21 @@ def trace_from_rate(starts_s: ArrayLike, rates_bps: ArrayLike, duration_s: float
     starts = np.asarray(starts_s, dtype=np.float64)
     rates = np.asarray(rates_bps, dtype=np.float64)
     _check_steps(starts, rates, duration_s)
-    end_ms = round(duration_s * 1000)
     edges = np.append(starts, duration_s)
-    bits_at_edges = np.concatenate(([0.0], np.cumsum(rates * np.diff(edges))))
-    # Bits that have arrived by the end of each millisecond; the tolerance keeps whole packets
-    # whole.
-    arrived = np.interp(np.arange(1, end_ms + 1) / 1000, edges, bits_at_edges)
-    packets = np.floor(arrived / _PACKET_BITS + 1e-9).astype(np.int64)
-    per_ms = np.diff(packets, prepend=0)
-    opportunities = np.repeat(np.arange(1, end_ms + 1), per_ms)
-    if opportunities.size == 0:
-        raise UsageError(
-            f"no packet of {PACKET_BYTES} bytes passes in {duration_s:g} s at these rates"
-        )
-    opportunities[-1] = end_ms
-    return Trace(opportunities)
+    bits = np.concatenate(([0.0], np.cumsum(rates * np.diff(edges))))
+    # The tolerance keeps whole packets whole.
+    packets = math.floor(bits[-1] / _PACKET_BITS + 1e-9)
+    if packets < 1:
+        raise UsageError(f"no packet of {PACKET_BYTES} bytes passes in {duration_s:g} s")
+    if packets > _MOST_PACKETS:
+        raise UsageError(f"a trace of {packets} packets: expected at most {_MOST_PACKETS}")
+    wanted = np.arange(1, packets + 1) * float(_PACKET_BITS)
+    wanted[-1] = min(wanted[-1], bits[-1])
+    step = np.searchsorted(bits, wanted) - 1
+    complete_s = edges[step] + (wanted - bits[step]) / rates[step]
+    opportunities = np.ceil(complete_s * 1000 - 1e-6).astype(np.int64)
+    opportunities[-1] = round(duration_s * 1000)
+    return Trace(np.minimum(opportunities, opportunities[-1]))
 
 
 def _check_steps(

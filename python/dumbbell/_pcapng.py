@@ -1,10 +1,12 @@
 """Write the `capture` table of a run as pcapng, for Wireshark and its kin.
 
-One interface a link, nanosecond time stamps from 1970-01-01 as the start of the run, raw IPv4. Only
-headers are written; the original length is that of the simulated packet. Headers say what the
-simulator knows: addresses and ports stand for flows, sequence numbers are the low 32 bits, the IPv4
-checksum is right. What it does not model is zero: receive window, time stamps, TCP checksum. A
-comment gives flow, event and the reason of a drop.
+One interface a link and one each for sending and receiving hosts, nanosecond time stamps from
+1970-01-01 as the start of the run, raw IPv4. Only headers are written; the original length is that
+of the simulated packet. Headers say what the simulator knows: addresses and ports stand for flows,
+sequence numbers are the low 32 bits and begin at 0 with the SYN, the IPv4 checksum is right. What
+the table does not hold is zero (receive window, TCP checksum) or NOPs (time stamps, SACK blocks).
+All connections of one source share a pair of addresses and ports. A comment gives flow, event and
+the reason of a drop.
 
 Format: draft-ietf-opsawg-pcapng (section header, interface description, enhanced packet blocks).
 """
@@ -16,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dumbbell._errors import UsageError
@@ -36,25 +37,14 @@ _IF_TSRESOL = 9
 _EPB_FLAGS = 2
 _INBOUND, _OUTBOUND = 1, 2
 
-_TCP, _UDP, _ICMP = 6, 17, 1
-_IP_BYTES, _TCP_BYTES, _UDP_BYTES, _ICMP_BYTES = 20, 20, 8, 8
-# The longest IPv4 and TCP headers: a segment no longer than this carries options, not data.
-_LONGEST_HEADERS = 20 + 60
-_FIN, _SYN, _RST, _PSH, _ACK = 0x01, 0x02, 0x04, 0x08, 0x10
-_FLAG_NAMES = {
-    "FIN": _FIN,
-    "SYN": _SYN,
-    "RST": _RST,
-    "PSH": _PSH,
-    "ACK": _ACK,
-    "URG": 0x20,
-    "ECE": 0x40,
-    "CWR": 0x80,
-    "AE": 0x100,
-}
-_ECN_NAMES = {"not-ect": 0, "not_ect": 0, "none": 0, "ect1": 1, "ect(1)": 1}
-_ECN_NAMES |= {"ect0": 2, "ect(0)": 2, "ce": 3}
-_LEAVING = ("dequeue", "depart", "departure", "send", "sent", "transmit")
+_ICMP, _TCP, _UDP = 1, 6, 17
+_IP_BYTES, _TCP_BYTES, _MOST_OPTION_BYTES = 20, 20, 40
+_SYN, _PSH, _ACK, _ECE, _CWR = 0x02, 0x08, 0x10, 0x40, 0x80
+# What the engine's own flag bits are in a TCP header.
+_ENGINE_FLAGS = ((1 << 2, _ECE), (1 << 3, _CWR), (1 << 4, _PSH))
+_RETRANSMISSION = 1 << 6
+_LEAVING = ("send", "depart")
+_FROM_RECEIVER = ("ack", "syn-ack", "request", "pong")
 
 
 def write_pcapng(result: ResultLike, path: str | Path) -> int:
@@ -66,17 +56,13 @@ def write_pcapng(result: ResultLike, path: str | Path) -> int:
     if not capture:
         raise UsageError("the run recorded no packets: run it again with capture = true")
     summary = result.summary
-    protocols = {str(probe["id"]): _ICMP for probe in summary.get("probes", [])}
-    for flow in summary.get("flows", []):
-        datagrams = str(flow.get("cc") or "udp") in ("udp", "none")
-        protocols[str(flow["id"])] = _UDP if datagrams else _TCP
     with Path(path).open("wb") as file:
         file.write(_section(f"dumbbell {summary.get('version', '')}".strip()))
         links = [str(link["id"]) for link in summary.get("links", [])]
         links += [name for name in _distinct(capture["link"]) if name not in links]
         for link in links:
             file.write(_interface(link))
-        for block in _packets(capture, links, protocols):
+        for block in _packets(capture, links):
             file.write(block)
     return int(capture["t_ns"].size)
 
@@ -106,64 +92,33 @@ def _interface(name: str) -> bytes:
     return _block(_INTERFACE, body)
 
 
-def _packets(capture: Columns, links: list[str], protocols: dict[str, int]) -> Iterator[bytes]:
+def _packets(capture: Columns, links: list[str]) -> Iterator[bytes]:
     interfaces = {link: index for index, link in enumerate(links)}
-    flows = {
-        flow: index + 1 for index, flow in enumerate([*protocols, *_distinct(capture["flow"])])
-    }
-    options: dict[tuple[str, str, str], bytes] = {}
-    addresses: dict[tuple[int, bool], tuple[bytes, bytes, int, int]] = {}
-    fields = (
-        capture["t_ns"].tolist(),
-        capture["link"].astype(str).tolist(),
-        capture["flow"].astype(str).tolist(),
-        capture["event"].astype(str).tolist(),
-        capture["ip_bytes"].astype(np.int64).tolist(),
-        _wrapped(capture["seq"]),
-        _wrapped(capture["ack"]),
-        _coded(capture["flags"], _tcp_flags),
-        _coded(capture["ecn"], _ecn_codepoint),
-        [str(reason or "") for reason in capture["reason"].tolist()],
-    )
-    for t_ns, link, flow, event, ip_bytes, seq, ack, flags, ecn, reason in zip(
-        *fields, strict=True
+    flows = {flow: index for index, flow in enumerate(_distinct(capture["flow"]), 1)}
+    options: dict[tuple[str, str, str, bool], bytes] = {}
+    names = ("link", "flow", "event", "kind", "reason")
+    numbers = ("t_ns", "ip_bytes", "payload", "seq", "ack", "flags", "ecn")
+    texts = [capture[name].astype(str).tolist() for name in names]
+    for link, flow, event, kind, reason, t_ns, ip_bytes, payload, seq, ack, flags, ecn in zip(
+        *texts, *(capture[name].tolist() for name in numbers), strict=True
     ):
-        protocol = protocols.get(flow, _TCP)
         number = flows[flow]
-        reply = _from_receiver(protocol, ip_bytes, flags)
-        key = (number, reply)
-        if key not in addresses:
-            addresses[key] = _endpoints(number, protocol, reply)
-        source, destination, source_port, destination_port = addresses[key]
-        if protocol == _TCP:
-            header = _tcp(source_port, destination_port, seq, ack, flags, ip_bytes)
-        elif protocol == _UDP:
-            length = max(ip_bytes - _IP_BYTES, _UDP_BYTES)
-            header = struct.pack("!HHHH", source_port, destination_port, length & 0xFFFF, 0)
-        else:
-            header = struct.pack("!BBHHH", 8, 0, 0, number, seq & 0xFFFF)
-        data = _ipv4(source, destination, protocol, ip_bytes, ecn) + header
-        data = data[: min(ip_bytes, _SNAPLEN)]
-        if (event, flow, reason) not in options:
-            options[event, flow, reason] = _packet_options(event, flow, reason)
-        body = (
-            struct.pack(
-                "<IIIII",
-                interfaces[link],
-                t_ns >> 32,
-                t_ns & 0xFFFFFFFF,
-                len(data),
-                ip_bytes,
-            )
-            + data
-            + b"\0" * (-len(data) % 4)
-            + options[event, flow, reason]
+        back = kind in _FROM_RECEIVER
+        protocol, header = _transport(kind, number, back, ip_bytes, payload, seq, ack, flags)
+        data = (_ipv4(number, back, protocol, ip_bytes, ecn) + header)[: min(ip_bytes, _SNAPLEN)]
+        key = (event, flow, reason, bool(flags & _RETRANSMISSION))
+        if key not in options:
+            options[key] = _packet_options(*key)
+        fixed = (interfaces[link], t_ns >> 32, t_ns & 0xFFFFFFFF, len(data), ip_bytes)
+        padding = b"\0" * (-len(data) % 4)
+        yield _block(
+            _ENHANCED_PACKET, struct.pack("<IIIII", *fixed) + data + padding + options[key]
         )
-        yield _block(_ENHANCED_PACKET, body)
 
 
-def _packet_options(event: str, flow: str, reason: str) -> bytes:
+def _packet_options(event: str, flow: str, reason: str, retransmission: bool) -> bytes:
     comment = f"flow {flow}: {event}" + (f" ({reason})" if reason else "")
+    comment += ", retransmission" if retransmission else ""
     direction = _OUTBOUND if event in _LEAVING else _INBOUND
     return (
         _option(_OPT_COMMENT, comment.encode())
@@ -172,77 +127,43 @@ def _packet_options(event: str, flow: str, reason: str) -> bytes:
     )
 
 
-def _from_receiver(protocol: int, ip_bytes: int, flags: int) -> bool:
-    """Whether the receiver of the data sent it: a SYN-ACK, or an ACK that is all header."""
-    if protocol != _TCP:
-        return False
-    if flags & _SYN:
-        return bool(flags & _ACK)
-    return bool(flags & _ACK) and not flags & (_PSH | _FIN) and ip_bytes <= _LONGEST_HEADERS
+def _transport(
+    kind: str, number: int, back: bool, ip_bytes: int, payload: int, seq: int, ack: int, flags: int
+) -> tuple[int, bytes]:
+    """Protocol and header of a packet. Hosts send from port 10000 up to port 5001."""
+    if kind in ("ping", "pong"):
+        echo = 8 if kind == "ping" else 0
+        return _ICMP, struct.pack("!BBHHH", echo, 0, 0, number & 0xFFFF, seq & 0xFFFF)
+    sender = 10_000 + number % 50_000
+    ports = (5001, sender) if back else (sender, 5001)
+    if kind == "datagram":
+        return _UDP, struct.pack("!HHHH", *ports, ip_bytes - _IP_BYTES, 0)
+    # The SYN takes the first sequence number of each direction; stream offsets follow it.
+    if kind == "syn":
+        seq, ack, bits = 0, 0, _SYN
+    elif kind == "syn-ack":
+        seq, ack, bits = 0, 1, _SYN | _ACK
+    elif kind == "ack":
+        seq, ack, bits = 1, ack + 1, _ACK
+    else:
+        seq, ack, bits = seq + 1, 1, _ACK
+    for engine, wire in _ENGINE_FLAGS:
+        bits |= wire if flags & engine else 0
+    room = ip_bytes - _IP_BYTES - _TCP_BYTES - payload
+    option_bytes = max(0, min(_MOST_OPTION_BYTES, room)) // 4 * 4
+    offset = (_TCP_BYTES + option_bytes) // 4
+    numbers = (seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset << 12 | bits)
+    return _TCP, struct.pack("!HHIIHHHH", *ports, *numbers, 0, 0, 0) + b"\x01" * option_bytes
 
 
-def _endpoints(number: int, protocol: int, reply: bool) -> tuple[bytes, bytes, int, int]:
-    """Addresses and ports of a flow: 10.1.x.y sends to 10.2.x.y, from port 10000 up to 5001."""
+def _ipv4(number: int, back: bool, protocol: int, ip_bytes: int, ecn: int) -> bytes:
+    """An IPv4 header: flow x.y is 10.1.x.y sending to 10.2.x.y."""
     host = bytes((number >> 8 & 0xFF, number & 0xFF))
-    sender, receiver = b"\x0a\x01" + host, b"\x0a\x02" + host
-    ports = (10_000 + number % 50_000, 5001) if protocol != _ICMP else (0, 0)
-    if reply:
-        return receiver, sender, ports[1], ports[0]
-    return sender, receiver, ports[0], ports[1]
-
-
-def _ipv4(source: bytes, destination: bytes, protocol: int, ip_bytes: int, ecn: int) -> bytes:
-    header = struct.pack(
-        "!BBHHHBBH4s4s",
-        0x45,
-        ecn,
-        min(ip_bytes, 0xFFFF),
-        0,
-        0x4000,
-        64,
-        protocol,
-        0,
-        source,
-        destination,
-    )
+    ends = (b"\x0a\x02" + host, b"\x0a\x01" + host)
+    source, destination = ends if back else reversed(ends)
+    fields = (0x45, ecn, ip_bytes, 0, 0x4000, 64, protocol, 0, source, destination)
+    header = struct.pack("!BBHHHBBH4s4s", *fields)
     total = sum(struct.unpack("!10H", header))
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
     return header[:10] + struct.pack("!H", ~total & 0xFFFF) + header[12:]
-
-
-def _tcp(source: int, destination: int, seq: int, ack: int, flags: int, ip_bytes: int) -> bytes:
-    """A TCP header. Options are NOPs: as many as the packet has room for if it is all header, and
-    12 bytes (where time stamps would be) before data.
-    """
-    room = ip_bytes - _IP_BYTES - _TCP_BYTES
-    only_header = ip_bytes <= _LONGEST_HEADERS
-    options = max(0, min(40, room)) // 4 * 4 if only_header else 12
-    offset_and_flags = ((_TCP_BYTES + options) // 4) << 12 | flags & 0x1FF
-    fixed = struct.pack("!HHIIHHHH", source, destination, seq, ack, offset_and_flags, 0, 0, 0)
-    return fixed + b"\x01" * options
-
-
-def _wrapped(values: NDArray[Any]) -> list[int]:
-    if values.dtype.kind == "f":
-        values = np.nan_to_num(values)
-    wrapped: list[int] = (values.astype(np.uint64) & np.uint64(0xFFFFFFFF)).tolist()
-    return wrapped
-
-
-def _coded(values: NDArray[Any], code: Any) -> list[int]:
-    """Numbers as they are; names through `code`, each once."""
-    if values.dtype.kind in "iuf":
-        return [int(value) for value in values.tolist()]
-    names = [str(value or "") for value in values.tolist()]
-    known = {name: code(name) for name in set(names)}
-    return [known[name] for name in names]
-
-
-def _tcp_flags(text: str) -> int:
-    parts = text.upper().replace("|", " ").replace(",", " ").replace("+", " ").split()
-    return sum({_FLAG_NAMES[part] for part in parts if part in _FLAG_NAMES})
-
-
-def _ecn_codepoint(text: str) -> int:
-    return _ECN_NAMES.get(text.lower(), 0)

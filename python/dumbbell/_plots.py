@@ -142,7 +142,10 @@ def completion_figure(result: ResultLike) -> Figure:
 def plot_result(
     result: ResultLike, directory: str | Path, *, formats: Sequence[str] = ("png",)
 ) -> list[Path]:
-    """Write every figure that the result has data for and return the files written."""
+    """Write every figure that the result has data for and return the files written.
+
+    Raises UsageError if there is none.
+    """
     directory = Path(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -159,6 +162,8 @@ def plot_result(
         except UsageError:
             continue
         written += [save_figure(made, directory / f"{name}.{kind}") for kind in formats]
+    if not written:
+        raise UsageError("nothing to draw: the run recorded no series and no transfer")
     return written
 
 

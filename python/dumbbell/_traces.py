@@ -6,6 +6,7 @@ generator's name, so that two generators with one seed are independent.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -290,10 +291,17 @@ def generate(kind: str, *, seed: int = 0, duration_s: float = 60.0, **parameters
     ]
     for name in parameters:
         if name not in accepted:
-            known = suggest(name, accepted) or "; it has no parameters"
+            known = suggest(name, accepted) if accepted else "; it has no parameters"
             raise UsageError(
                 f"trace kind {show_value(kind)}: unknown parameter {show_value(name)}{known}"
             )
+    for name, value in parameters.items():
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            raise UsageError(f"{name} = {show_value(value)}: expected a number")
     if not 0 < duration_s <= 86_400:
         raise UsageError(f"duration of {duration_s:g} s: expected above 0 and at most a day")
     if seed < 0:
