@@ -28,4 +28,4 @@ class Aimd(CongestionControl):
 
     def on_idle_restart(self, event):
         super().on_idle_restart(event)
-        self.credit = 0
+        self.credit = self.credit if event.restart_window is None else 0
