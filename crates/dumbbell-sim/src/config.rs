@@ -240,8 +240,6 @@ pub struct Tcp {
     #[serde(default)]
     pub pacing: bool,
     #[serde(default = "yes")]
-    pub sack: bool,
-    #[serde(default = "yes")]
     pub timestamps: bool,
     #[serde(default = "yes")]
     pub prr: bool,
@@ -281,9 +279,7 @@ pub enum Traffic {
     #[default]
     Bulk,
     /// One transfer; its completion time is measured from `start_ns` to the last byte in order.
-    Size {
-        bytes: u64,
-    },
+    Size { bytes: u64 },
     /// Alternates on (writes as fast as TCP takes, or at `bps` if not 0) and off, times from the given laws.
     OnOff {
         on: Law,
@@ -292,15 +288,9 @@ pub enum Traffic {
         bps: u64,
     },
     /// The application writes `bps` in chunks of `chunk_bytes`.
-    ConstantRate {
-        bps: u64,
-        chunk_bytes: u32,
-    },
+    ConstantRate { bps: u64, chunk_bytes: u32 },
     /// New connections at exponential intervals, `rate_hz` a second, sizes (bytes) from a law.
-    Poisson {
-        rate_hz: f64,
-        size: Law,
-    },
+    Poisson { rate_hz: f64, size: Law },
     /// On one connection: request of `request` bytes, response of `response` bytes, think time
     /// (seconds), again. The flow's direction carries the responses.
     RequestResponse {

@@ -1,11 +1,27 @@
 //! Packet-level simulation in virtual time.
 
+mod build;
+mod capacity;
+mod check;
 pub mod config;
+mod connection;
 mod engine;
+mod entry;
+mod heap;
+mod histogram;
+mod impairment;
+mod invariant;
+mod link;
 mod output;
+mod pipe;
+mod probe;
+mod random;
+mod record;
+mod run;
+mod traffic;
 
 pub use config::Config;
-pub use engine::{CustomControllers, NoCustomControllers, Progress, RunError, run};
 pub use output::{
     Column, FlowSummary, LinkSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
 };
+pub use run::{CustomControllers, NoCustomControllers, Progress, RunError, run};

@@ -8,7 +8,10 @@ pub enum Column {
     F64(Vec<f64>),
     U64(Vec<u64>),
     /// Strings as indexes into `names`.
-    Name { codes: Vec<u32>, names: Vec<String> },
+    Name {
+        codes: Vec<u32>,
+        names: Vec<String>,
+    },
 }
 
 impl Column {
@@ -137,4 +140,26 @@ pub struct Totals {
     pub simulated_s: f64,
     /// False if the run was interrupted.
     pub complete: bool,
+}
+
+impl Output {
+    /// Nothing recorded.
+    pub(crate) fn empty() -> Self {
+        let totals = Totals {
+            jain: 1.0,
+            packets: 0,
+            events: 0,
+            simulated_s: 0.0,
+            complete: false,
+        };
+        Self {
+            summary: Summary {
+                flows: Vec::new(),
+                links: Vec::new(),
+                probes: Vec::new(),
+                totals,
+            },
+            tables: Vec::new(),
+        }
+    }
 }

@@ -1,0 +1,251 @@
+//! From configuration to engine: links, pipes, routes, sources, timers.
+
+use std::collections::BTreeMap;
+
+use dumbbell_cc::RecoveryStyle;
+use serde_json::json;
+
+use crate::capacity::{Trace, Transmitter};
+use crate::config::{Capacity, Config, Flow, Link as LinkConfig, Loss, Probe, Transport};
+use crate::engine::{Engine, PipeEnd, Route, TimerKind, timer_id};
+use crate::entry::{Entry, Source};
+use crate::histogram::Histogram;
+use crate::impairment::{Impairment, LossProcess};
+use crate::link::{ComputedFifo, Discipline, Link, Server, StoredQueue};
+use crate::pipe::Pipe;
+use crate::probe::ProbeState;
+use crate::random::{Stream, derive_seed};
+use crate::run::{CustomControllers, RunError};
+
+/// Pipes of last legs, by (last link or none, delay), so that flows share them.
+type Legs = BTreeMap<(Option<usize>, u64), u32>;
+
+impl<'a> Engine<'a> {
+    /// # Errors
+    /// A queue or controller that cannot be built from its parameters.
+    pub(crate) fn build(
+        config: &'a Config,
+        custom: &'a dyn CustomControllers,
+    ) -> Result<Self, RunError> {
+        let mut engine = Self::new(config, custom);
+        for link in &config.links {
+            let built = build_link(config, link)?;
+            let ordered = !built.impairment.as_ref().is_some_and(|i| i.reorders());
+            engine.link_pipes.push(engine.pipes.len() as u32);
+            engine.pipes.push((Pipe::new(ordered), PipeEnd::Link));
+            engine.links.push(built);
+        }
+        let mut legs = Legs::new();
+        for flow in &config.flows {
+            let entry = engine.build_entry(flow, &mut legs)?;
+            engine.entries.push(entry);
+        }
+        for probe in &config.probes {
+            let state = engine.build_probe(probe, &mut legs);
+            engine.probes.push(state);
+        }
+        engine.schedule_start();
+        Ok(engine)
+    }
+
+    fn schedule_start(&mut self) {
+        let mut change = 0;
+        for link in &self.config.links {
+            for at in &link.changes {
+                self.timers
+                    .push(at.at_ns, timer_id(TimerKind::LinkChange, change));
+                change += 1;
+            }
+        }
+        for (index, flow) in self.config.flows.iter().enumerate() {
+            let index = index as u32;
+            self.timers
+                .push(flow.start_ns, timer_id(TimerKind::Source, index));
+            let (from, to) = self.entries[index as usize].window(self.end);
+            self.timers.push(from, timer_id(TimerKind::Mark, 2 * index));
+            self.timers
+                .push(to, timer_id(TimerKind::Mark, 2 * index + 1));
+        }
+        for (index, probe) in self.config.probes.iter().enumerate() {
+            self.timers
+                .push(probe.start_ns, timer_id(TimerKind::Probe, index as u32));
+        }
+        self.timers.push(
+            self.config.warmup_ns,
+            timer_id(TimerKind::Mark, u32::MAX >> 4),
+        );
+        self.timers.push(0, timer_id(TimerKind::Tick, 0));
+    }
+
+    fn leg(&mut self, legs: &mut Legs, key: (Option<usize>, u64)) -> u32 {
+        *legs.entry(key).or_insert_with(|| {
+            self.pipes.push((Pipe::new(true), PipeEnd::EndPoint));
+            self.pipes.len() as u32 - 1
+        })
+    }
+
+    fn build_route(
+        &mut self,
+        legs: &mut Legs,
+        links: &[usize],
+        delay: u64,
+        loss: &Loss,
+        name: &str,
+    ) -> Route {
+        let lossy = !matches!(loss, Loss::None);
+        // A hop whose only predecessor is this link, with one delay for all: skip its event.
+        let merged = !self.config.hop_by_hop
+            && !self.config.capture
+            && !lossy
+            && links.last().is_some_and(|&last| {
+                let steady = self.config.links[last]
+                    .changes
+                    .iter()
+                    .all(|c| c.delay_ns.is_none());
+                let plain = self.links[last]
+                    .impairment
+                    .as_ref()
+                    .is_none_or(|i| i.only_loses());
+                steady && plain
+            });
+        let last = links.last().copied().filter(|_| merged);
+        let key = (last, if lossy { delay | 1 << 63 } else { delay });
+        Route {
+            links: links.iter().map(|&link| link as u32).collect(),
+            leg: self.leg(legs, key),
+            leg_delay: delay,
+            merged,
+            loss: lossy.then(|| {
+                let stream = Stream::new(self.config.seed, &format!("{name}/loss"));
+                Box::new(LossProcess::new(loss.clone(), stream))
+            }),
+        }
+    }
+
+    fn build_entry(&mut self, flow: &Flow, legs: &mut Legs) -> Result<Entry, RunError> {
+        let (cc_name, effective_cc, may_fail) = match &flow.transport {
+            Transport::Tcp(tcp) => {
+                let cc = self.build_controller(tcp, &flow.id, 0)?;
+                let custom = dumbbell_cc::list()
+                    .iter()
+                    .all(|info| info.name != tcp.cc.kind);
+                let effective = json!({
+                    "kind": tcp.cc.kind,
+                    "params": tcp.cc.params,
+                    "recovery": if cc.recovery_style() == RecoveryStyle::Own { "own" } else { "prr" },
+                });
+                (tcp.cc.kind.clone(), effective, custom)
+            }
+            Transport::Udp { .. } => ("udp".into(), serde_json::Value::Null, false),
+        };
+        let ordered = flow.route.iter().all(|&link| {
+            !self.links[link]
+                .impairment
+                .as_ref()
+                .is_some_and(|i| i.reorders() || !i.only_loses())
+        });
+        Ok(Entry {
+            id: flow.id.clone(),
+            config: flow.clone(),
+            cc_name,
+            forward: self.build_route(legs, &flow.route, flow.delay_ns, &flow.loss, &flow.id),
+            reverse: self.build_route(
+                legs,
+                &flow.reverse_route,
+                flow.reverse_delay_ns,
+                &Loss::None,
+                &flow.id,
+            ),
+            ordered,
+            may_fail,
+            effective_cc,
+            sent: 0,
+            arrived: 0,
+            marked_arrived: 0,
+            dropped: 0,
+            acks_sent: 0,
+            acks_arrived: 0,
+            acks_dropped: 0,
+            delivered_bytes: 0,
+            ended: Default::default(),
+            warmup: self.config.warmup_ns,
+            rtt: Histogram::default(),
+            window_bytes: (0, None),
+            cwnd_sum: 0.0,
+            cwnd_samples: 0,
+            cwnd_max: 0.0,
+            series_bytes: 0,
+            completions: Vec::new(),
+            connections: 0,
+            slot: None,
+            free: Vec::new(),
+            source: Source::new(Stream::new(
+                self.config.seed,
+                &format!("{}/traffic", flow.id),
+            )),
+        })
+    }
+
+    fn build_probe(&mut self, probe: &Probe, legs: &mut Legs) -> ProbeState {
+        let forward = self.build_route(legs, &probe.route, probe.delay_ns, &Loss::None, &probe.id);
+        let reverse = self.build_route(
+            legs,
+            &probe.reverse_route,
+            probe.reverse_delay_ns,
+            &Loss::None,
+            &probe.id,
+        );
+        ProbeState::new(forward, reverse)
+    }
+}
+
+fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {
+    let seed = derive_seed(config.seed, &format!("{}/queue", link.id));
+    let queue = || {
+        dumbbell_queue::build(&link.queue.kind, &link.queue.params, seed).map_err(|error| {
+            RunError::config(format!("links.{}.queue", link.id), error.to_string())
+        })
+    };
+    let discipline = match &link.capacity {
+        Capacity::Unlimited => Discipline::Unlimited,
+        Capacity::Constant { bps } => {
+            let queue = queue()?;
+            let steady = link.changes.iter().all(|change| change.bps.is_none());
+            match queue.fifo_fixed_rate() {
+                Some(limit) if steady && !config.hop_by_hop && !config.capture => {
+                    Discipline::Computed(ComputedFifo::new(*bps, limit))
+                }
+                _ => {
+                    let transmitter = Transmitter::new(*bps);
+                    let server = Server::Constant {
+                        transmitter,
+                        sending: None,
+                        last_end: 0,
+                    };
+                    Discipline::Stored(Box::new(StoredQueue { queue, server }))
+                }
+            }
+        }
+        Capacity::Trace { ms, mtu } => {
+            let trace = Trace::new(ms.clone(), *mtu);
+            let server = Server::Trace {
+                trace,
+                partial: None,
+                scheduled: false,
+                wasted: 0,
+            };
+            Discipline::Stored(Box::new(StoredQueue {
+                queue: queue()?,
+                server,
+            }))
+        }
+    };
+    let may_change = link.changes.iter().any(|change| change.loss.is_some());
+    let impairment = Impairment::new(&link.impairments, may_change, config.seed, &link.id);
+    Ok(Link::new(
+        discipline,
+        link.framing,
+        link.delay_ns,
+        impairment,
+    ))
+}

@@ -1,0 +1,147 @@
+//! A flow of the scenario: its route, its traffic source and its counters. It owns one connection,
+//! or many one after the other.
+
+use dumbbell_transport::tcp::SenderStats;
+
+use crate::config::{Flow, Tcp, Transport};
+use crate::engine::{Direction, Route};
+use crate::histogram::Histogram;
+use crate::random::Stream;
+
+/// One finished transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) duration: u64,
+}
+
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) config: Flow,
+    pub(crate) cc_name: String,
+    pub(crate) forward: Route,
+    pub(crate) reverse: Route,
+    /// No part of the forward route reorders.
+    pub(crate) ordered: bool,
+    /// The controller can raise errors.
+    pub(crate) may_fail: bool,
+    pub(crate) effective_cc: serde_json::Value,
+
+    pub(crate) sent: u64,
+    pub(crate) arrived: u64,
+    pub(crate) marked_arrived: u64,
+    pub(crate) dropped: u64,
+    pub(crate) acks_sent: u64,
+    pub(crate) acks_arrived: u64,
+    pub(crate) acks_dropped: u64,
+    pub(crate) delivered_bytes: u64,
+    /// Of connections that have ended.
+    pub(crate) ended: SenderStats,
+
+    pub(crate) warmup: u64,
+    pub(crate) rtt: Histogram,
+    /// In-order bytes at the start and end of the counted window.
+    pub(crate) window_bytes: (u64, Option<u64>),
+    pub(crate) cwnd_sum: f64,
+    pub(crate) cwnd_samples: u64,
+    pub(crate) cwnd_max: f64,
+    pub(crate) series_bytes: u64,
+
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) connections: u64,
+    /// Slot of the flow's connection, or of the newest.
+    pub(crate) slot: Option<u32>,
+    pub(crate) free: Vec<u32>,
+
+    pub(crate) source: Source,
+}
+
+/// State of the traffic source.
+pub(crate) struct Source {
+    pub(crate) stream: Stream,
+    /// Written before the connection was open.
+    pub(crate) pending: u64,
+    pub(crate) stopped: bool,
+    pub(crate) on: bool,
+    pub(crate) phase_end: u64,
+    pub(crate) next_write: u64,
+    pub(crate) count: u64,
+    /// Request-response: number and time of the request in progress, and the last one served.
+    pub(crate) request: u64,
+    pub(crate) request_sent: u64,
+    pub(crate) request_started: u64,
+    pub(crate) served: u64,
+    pub(crate) thinking: bool,
+}
+
+impl Source {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            pending: 0,
+            stopped: false,
+            on: false,
+            phase_end: 0,
+            next_write: u64::MAX,
+            count: 0,
+            request: 0,
+            request_sent: 0,
+            request_started: 0,
+            served: 0,
+            thinking: false,
+        }
+    }
+}
+
+impl Entry {
+    pub(crate) fn tcp(&self) -> Option<&Tcp> {
+        match &self.config.transport {
+            Transport::Tcp(tcp) => Some(tcp),
+            Transport::Udp { .. } => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record_rtt(&mut self, now: u64, rtt: u64) {
+        if now >= self.warmup {
+            self.rtt.add(rtt);
+        }
+    }
+
+    pub(crate) fn count_drop(&mut self, direction: Direction) {
+        match direction {
+            Direction::Forward => self.dropped += 1,
+            Direction::Reverse => self.acks_dropped += 1,
+        }
+    }
+
+    pub(crate) fn count_sent(&mut self, direction: Direction) {
+        match direction {
+            Direction::Forward => self.sent += 1,
+            Direction::Reverse => self.acks_sent += 1,
+        }
+    }
+
+    /// What the application has written when the connection opens.
+    pub(crate) fn first_write(&mut self) -> u64 {
+        std::mem::take(&mut self.source.pending)
+    }
+
+    /// Seconds over which goodput counts.
+    pub(crate) fn window(&self, end: u64) -> (u64, u64) {
+        let from = self.config.start_ns.max(self.warmup);
+        (from, self.config.stop_ns.min(end).max(from))
+    }
+
+    pub(crate) fn add_ended(&mut self, stats: &SenderStats) {
+        self.ended.sent += stats.sent;
+        self.ended.retransmits += stats.retransmits;
+        self.ended.timeouts += stats.timeouts;
+        self.ended.recoveries += stats.recoveries;
+        self.ended.spurious += stats.spurious;
+        self.ended.acks += stats.acks;
+        self.ended.tail_probes += stats.tail_probes;
+        self.ended.ecn_reductions += stats.ecn_reductions;
+    }
+}

@@ -1,0 +1,177 @@
+//! Loss, jitter, reordering and duplication behind a transmitter.
+
+use crate::config::{Impairments, Jitter, JitterDistribution, Loss, Reorder};
+use crate::random::Stream;
+
+/// A loss process; one draw for each packet.
+#[derive(Clone, Debug)]
+pub(crate) struct LossProcess {
+    law: Loss,
+    stream: Stream,
+    count: u64,
+    bad: bool,
+    next: usize,
+}
+
+impl LossProcess {
+    pub(crate) fn new(law: Loss, stream: Stream) -> Self {
+        Self {
+            law,
+            stream,
+            count: 0,
+            bad: false,
+            next: 0,
+        }
+    }
+
+    pub(crate) fn set_law(&mut self, law: Loss) {
+        self.law = law;
+    }
+
+    /// Whether the next packet is lost.
+    #[inline]
+    pub(crate) fn loses(&mut self) -> bool {
+        let index = self.count;
+        self.count += 1;
+        match &self.law {
+            Loss::None => false,
+            Loss::Bernoulli { p } => self.stream.chance(*p),
+            Loss::GilbertElliott {
+                p,
+                r,
+                loss_bad,
+                loss_good,
+            } => {
+                let flip = if self.bad { *r } else { *p };
+                if self.stream.chance(flip) {
+                    self.bad = !self.bad;
+                }
+                let loss = if self.bad { *loss_bad } else { *loss_good };
+                loss > 0.0 && self.stream.chance(loss)
+            }
+            Loss::Nth { indexes } => {
+                while indexes.get(self.next).is_some_and(|&at| at < index) {
+                    self.next += 1;
+                }
+                indexes.get(self.next) == Some(&index)
+            }
+            Loss::Periodic { period } => (index + 1).is_multiple_of(*period),
+        }
+    }
+}
+
+/// What happens to a packet on a link's propagation.
+#[derive(Clone, Debug)]
+pub(crate) struct Impairment {
+    pub(crate) loss: LossProcess,
+    jitter: Option<Jitter>,
+    reorder: Option<Reorder>,
+    duplicate: f64,
+    stream: Stream,
+}
+
+impl Impairment {
+    /// `None` if nothing ever happens.
+    pub(crate) fn new(
+        config: &Impairments,
+        may_change: bool,
+        seed: u64,
+        name: &str,
+    ) -> Option<Self> {
+        let clean = matches!(config.loss, Loss::None)
+            && config.jitter.is_none()
+            && config.reorder.is_none()
+            && config.duplicate == 0.0
+            && !may_change;
+        (!clean).then(|| Self {
+            loss: LossProcess::new(
+                config.loss.clone(),
+                Stream::new(seed, &format!("{name}/loss")),
+            ),
+            jitter: config.jitter,
+            reorder: config.reorder,
+            duplicate: config.duplicate,
+            stream: Stream::new(seed, &format!("{name}/jitter")),
+        })
+    }
+
+    /// Whether packets can leave in another order than they came.
+    pub(crate) fn reorders(&self) -> bool {
+        self.reorder.is_some() || self.jitter.is_some_and(|jitter| jitter.reorder)
+    }
+
+    /// Whether only losses happen, so that the delay is the same for all packets.
+    pub(crate) fn only_loses(&self) -> bool {
+        self.reorder.is_none() && self.jitter.is_none() && self.duplicate == 0.0
+    }
+
+    pub(crate) fn duplicates(&mut self) -> bool {
+        self.duplicate > 0.0 && self.stream.chance(self.duplicate)
+    }
+
+    /// Delay of one packet on a path of `base` nanoseconds.
+    pub(crate) fn delay(&mut self, base: u64) -> u64 {
+        let mut delay = base;
+        if let Some(jitter) = self.jitter {
+            let amount = jitter.amount_ns as f64;
+            let added = match jitter.distribution {
+                JitterDistribution::Uniform => amount * self.stream.uniform(),
+                JitterDistribution::Normal => amount * self.stream.normal(),
+                JitterDistribution::Exponential => self.stream.exponential(amount),
+            };
+            delay = (base as f64 + added).max(0.0) as u64;
+        }
+        if let Some(reorder) = self.reorder
+            && self.stream.chance(reorder.probability)
+        {
+            delay += reorder.delay_ns;
+        }
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(law: Loss, packets: u32) -> f64 {
+        let mut process = LossProcess::new(law, Stream::new(7, "loss"));
+        f64::from(
+            (0..packets)
+                .map(|_| u32::from(process.loses()))
+                .sum::<u32>(),
+        ) / f64::from(packets)
+    }
+
+    #[test]
+    fn bernoulli_loses_its_fraction() {
+        assert!((rate(Loss::Bernoulli { p: 0.01 }, 1_000_000) / 0.01 - 1.0).abs() < 0.03);
+    }
+
+    /// Stationary share of the bad state: p / (p + r); mean burst length: 1 / r.
+    #[test]
+    fn gilbert_elliott_has_its_stationary_loss() {
+        let law = Loss::GilbertElliott {
+            p: 0.01,
+            r: 0.2,
+            loss_bad: 1.0,
+            loss_good: 0.0,
+        };
+        assert!((rate(law, 1_000_000) / (0.01 / 0.21) - 1.0).abs() < 0.03);
+    }
+
+    #[test]
+    fn scripted_losses_hit_exactly() {
+        let lost = |law: Loss| {
+            let mut process = LossProcess::new(law, Stream::new(7, "loss"));
+            (0..10).filter(|_| process.loses()).collect::<Vec<u64>>()
+        };
+        assert_eq!(
+            lost(Loss::Nth {
+                indexes: vec![0, 3, 4]
+            }),
+            [0, 3, 4]
+        );
+        assert_eq!(lost(Loss::Periodic { period: 4 }), [3, 7]);
+    }
+}

@@ -1,0 +1,352 @@
+//! A directed link: queue and transmitter. Propagation belongs to the network.
+
+use std::collections::VecDeque;
+
+use dumbbell_queue::{
+    Counters, Dequeued, DropReason, Dropped, FifoLimit, Packet as _, QueueDiscipline,
+};
+use dumbbell_transport::Packet;
+
+use crate::capacity::{Trace, Transmitter};
+use crate::config::{Cells, Framing};
+use crate::histogram::Histogram;
+use crate::impairment::Impairment;
+
+/// A FIFO whose departures are computed on arrival: no packet is stored and no event is needed.
+#[derive(Debug)]
+pub(crate) struct ComputedFifo {
+    transmitter: Transmitter,
+    limit: FifoLimit,
+    /// When the transmitter is free.
+    next_free: u64,
+    /// Start of transmission and size of the packets that wait.
+    waiting: VecDeque<(u64, u32)>,
+    waiting_bytes: u64,
+    /// Size of the packet being transmitted.
+    current: u32,
+    counters: Counters,
+}
+
+impl ComputedFifo {
+    pub(crate) fn new(bps: u64, limit: FifoLimit) -> Self {
+        Self {
+            transmitter: Transmitter::new(bps),
+            limit,
+            next_free: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            current: 0,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Bring the backlog up to `now`.
+    #[inline]
+    pub(crate) fn settle(&mut self, now: u64) {
+        while let Some(&(start, bytes)) = self.waiting.front() {
+            if start > now {
+                break;
+            }
+            self.waiting.pop_front();
+            self.waiting_bytes -= u64::from(bytes);
+            self.current = bytes;
+            self.counters.dequeued += 1;
+        }
+    }
+
+    /// Offer a packet: (start, end) of its transmission, or `None` if it is dropped.
+    #[inline]
+    pub(crate) fn offer(&mut self, now: u64, bytes: u32) -> Option<(u64, u64)> {
+        self.settle(now);
+        self.counters.offered += 1;
+        if self.next_free <= now {
+            let end = now + self.transmitter.serialise(bytes, self.next_free < now);
+            self.next_free = end;
+            self.current = bytes;
+            self.counters.dequeued += 1;
+            return Some((now, end));
+        }
+        let full = self.waiting.len() as u64 >= self.limit.packets
+            || self.waiting_bytes + u64::from(bytes) > self.limit.bytes;
+        if full {
+            self.counters.dropped_overflow += 1;
+            return None;
+        }
+        let start = self.next_free;
+        self.next_free += self.transmitter.serialise(bytes, false);
+        self.waiting.push_back((start, bytes));
+        self.waiting_bytes += u64::from(bytes);
+        Some((start, self.next_free))
+    }
+}
+
+/// Queue and transmitter with stored packets.
+pub(crate) struct StoredQueue {
+    pub(crate) queue: Box<dyn QueueDiscipline<Packet>>,
+    pub(crate) server: Server,
+}
+
+pub(crate) enum Server {
+    /// The packet in transmission and its end.
+    Constant {
+        transmitter: Transmitter,
+        sending: Option<(Packet, u64)>,
+        last_end: u64,
+    },
+    /// The packet partly sent and what is left of it in bytes.
+    Trace {
+        trace: Trace,
+        partial: Option<(Packet, u32)>,
+        scheduled: bool,
+        wasted: u64,
+    },
+}
+
+pub(crate) enum Discipline {
+    /// No queue and no transmission time.
+    Unlimited,
+    Computed(ComputedFifo),
+    Stored(Box<StoredQueue>),
+}
+
+/// Counters of a link that the invariants are checked against.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LinkCounters {
+    pub(crate) offered: u64,
+    pub(crate) drops: u64,
+    pub(crate) random_losses: u64,
+    pub(crate) bytes_accepted: u64,
+    /// Bytes and packets that left the transmitter (stored queues count as they go).
+    pub(crate) bytes_out: u64,
+    pub(crate) packets_out: u64,
+}
+
+pub(crate) struct Link {
+    pub(crate) discipline: Discipline,
+    pub(crate) framing: Framing,
+    framing_cached: (u16, u16),
+    pub(crate) delay: u64,
+    pub(crate) impairment: Option<Box<Impairment>>,
+    pub(crate) counters: LinkCounters,
+    pub(crate) sojourn: Histogram,
+    pub(crate) dropped: Dropped<Packet>,
+    /// Of the current recording interval: sum, count and maximum of sojourn times.
+    pub(crate) interval_sojourn: (u64, u64, u64),
+}
+
+impl Link {
+    pub(crate) fn new(
+        discipline: Discipline,
+        framing: Framing,
+        delay: u64,
+        impairment: Option<Impairment>,
+    ) -> Self {
+        Self {
+            discipline,
+            framing,
+            framing_cached: (0, overhead(framing, 0)),
+            delay,
+            impairment: impairment.map(Box::new),
+            counters: LinkCounters::default(),
+            sojourn: Histogram::default(),
+            dropped: Vec::new(),
+            interval_sojourn: (0, 0, 0),
+        }
+    }
+
+    /// What this link adds to an IP packet.
+    #[inline]
+    pub(crate) fn overhead_for(&mut self, ip_bytes: u16) -> u16 {
+        if self.framing_cached.0 != ip_bytes {
+            self.framing_cached = (ip_bytes, overhead(self.framing, ip_bytes));
+        }
+        self.framing_cached.1
+    }
+
+    #[inline]
+    pub(crate) fn record_sojourn(&mut self, sojourn: u64, in_window: bool) {
+        let (sum, count, max) = &mut self.interval_sojourn;
+        *sum += sojourn;
+        *count += 1;
+        *max = (*max).max(sojourn);
+        if in_window {
+            self.sojourn.add(sojourn);
+        }
+    }
+
+    pub(crate) fn backlog(&mut self, now: u64) -> (u64, u64) {
+        match &mut self.discipline {
+            Discipline::Unlimited => (0, 0),
+            Discipline::Computed(fifo) => {
+                fifo.settle(now);
+                (fifo.waiting.len() as u64, fifo.waiting_bytes)
+            }
+            Discipline::Stored(stored) => {
+                (stored.queue.backlog_packets(), stored.queue.backlog_bytes())
+            }
+        }
+    }
+
+    /// Packets and bytes that left the transmitter until `now`.
+    pub(crate) fn departed(&mut self, now: u64) -> (u64, u64) {
+        let mut packets = self.counters.packets_out;
+        let mut bytes = self.counters.bytes_out;
+        if let Discipline::Computed(fifo) = &mut self.discipline {
+            fifo.settle(now);
+            packets = fifo.counters.offered - fifo.counters.dropped_overflow;
+            bytes = self.counters.bytes_accepted;
+            packets -= fifo.waiting.len() as u64;
+            bytes -= fifo.waiting_bytes;
+            if fifo.next_free > now && packets > 0 {
+                packets -= 1;
+                bytes -= u64::from(fifo.current);
+            }
+        }
+        (packets, bytes)
+    }
+
+    /// Packets inside queue and transmitter at `now`.
+    pub(crate) fn held(&mut self, now: u64) -> u64 {
+        let (waiting, _) = self.backlog(now);
+        let sending = match &self.discipline {
+            Discipline::Unlimited => false,
+            Discipline::Computed(fifo) => fifo.next_free > now && fifo.counters.offered > 0,
+            Discipline::Stored(stored) => match &stored.server {
+                Server::Constant { sending, .. } => sending.is_some(),
+                Server::Trace { partial, .. } => partial.is_some(),
+            },
+        };
+        waiting + u64::from(sending)
+    }
+
+    pub(crate) fn queue_counters(&self) -> Counters {
+        match &self.discipline {
+            Discipline::Unlimited => Counters::default(),
+            Discipline::Computed(fifo) => fifo.counters,
+            Discipline::Stored(stored) => stored.queue.counters(),
+        }
+    }
+
+    pub(crate) fn bps(&self) -> Option<u64> {
+        match &self.discipline {
+            Discipline::Unlimited => None,
+            Discipline::Computed(fifo) => Some(fifo.transmitter.bps()),
+            Discipline::Stored(stored) => match &stored.server {
+                Server::Constant { transmitter, .. } => Some(transmitter.bps()),
+                Server::Trace { trace, .. } => Some(trace.mean_bps() as u64),
+            },
+        }
+    }
+}
+
+impl StoredQueue {
+    /// Begin the next transmission on an idle constant-rate server; returns its end.
+    pub(crate) fn start(&mut self, now: u64, dropped: &mut Dropped<Packet>) -> Option<(u64, u64)> {
+        let Server::Constant {
+            transmitter,
+            sending,
+            last_end,
+        } = &mut self.server
+        else {
+            return None;
+        };
+        if sending.is_some() {
+            return None;
+        }
+        match self.queue.dequeue(now, dropped) {
+            Dequeued::Packet(packet) => {
+                let end = now + transmitter.serialise(packet.bytes(), *last_end != now);
+                let sojourn = now - packet.enqueued;
+                *sending = Some((packet, end));
+                Some((end, sojourn))
+            }
+            Dequeued::Wait(_) | Dequeued::Empty => None,
+        }
+    }
+
+    /// One delivery opportunity at `now`: packets that leave completely are pushed to `out`.
+    pub(crate) fn use_opportunity(
+        &mut self,
+        now: u64,
+        dropped: &mut Dropped<Packet>,
+        out: &mut Vec<Packet>,
+    ) {
+        let Server::Trace { trace, partial, .. } = &mut self.server else {
+            return;
+        };
+        let mut budget = trace.mtu;
+        while budget > 0 {
+            let (packet, left) = match partial.take() {
+                Some(partly) => partly,
+                None => match self.queue.dequeue(now, dropped) {
+                    Dequeued::Packet(packet) => (packet, packet.bytes()),
+                    Dequeued::Wait(_) | Dequeued::Empty => break,
+                },
+            };
+            if left > budget {
+                *partial = Some((packet, left - budget));
+                break;
+            }
+            budget -= left;
+            out.push(packet);
+        }
+    }
+}
+
+fn overhead(framing: Framing, ip_bytes: u16) -> u16 {
+    let ip = u32::from(ip_bytes);
+    let frame = (ip + framing.overhead).max(framing.mpu);
+    let wire = match framing.cells {
+        Cells::None => frame,
+        Cells::Atm => frame.div_ceil(48) * 53,
+        Cells::Ptm => frame + frame.div_ceil(64),
+    };
+    (wire - ip).min(u32::from(u16::MAX)) as u16
+}
+
+/// Whether the drop was made by the queue's limit.
+pub(crate) fn is_overflow(reason: DropReason) -> bool {
+    reason == DropReason::Overflow
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tc-stab`/CAKE arithmetic: ATM rounds up to 53-byte cells of 48 (dtaht/sch_cake#51 for the
+    /// overhead), PTM adds 1 in 64.
+    #[test]
+    fn framing_adds_what_the_link_counts() {
+        let framing = |overhead, mpu, cells| Framing {
+            overhead,
+            mpu,
+            cells,
+        };
+        assert_eq!(overhead(framing(14, 0, Cells::None), 1500), 14);
+        assert_eq!(overhead(framing(38, 84, Cells::None), 40), 44);
+        assert_eq!(
+            overhead(framing(48, 0, Cells::Atm), 1500),
+            1548u16.div_ceil(48) * 53 - 1500
+        );
+        assert_eq!(
+            overhead(framing(30, 0, Cells::Ptm), 1500),
+            30 + 1530u16.div_ceil(64)
+        );
+    }
+
+    #[test]
+    fn computed_fifo_drops_beyond_its_limit() {
+        let limit = FifoLimit {
+            packets: 2,
+            bytes: u64::MAX,
+        };
+        let mut fifo = ComputedFifo::new(8_000_000, limit);
+        // 1000 bytes take 1 ms; the first is in service, two wait, the fourth is dropped.
+        let ms = 1_000_000;
+        assert_eq!(fifo.offer(0, 1000), Some((0, ms)));
+        assert_eq!(fifo.offer(0, 1000), Some((ms, 2 * ms)));
+        assert_eq!(fifo.offer(0, 1000), Some((2 * ms, 3 * ms)));
+        assert_eq!(fifo.offer(0, 1000), None);
+        assert_eq!(fifo.offer(ms, 1000), Some((3 * ms, 4 * ms)));
+    }
+}

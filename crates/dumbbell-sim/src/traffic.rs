@@ -1,0 +1,330 @@
+//! Traffic sources: when connections open and close and what the application writes.
+
+use dumbbell_cc::Controller;
+use dumbbell_transport::{Kind, Packet};
+
+use crate::config::{Tcp, Traffic, Transport};
+use crate::connection::{Connection, Phase};
+use crate::engine::{Engine, TimerKind, timer_id};
+use crate::entry::Completion;
+use crate::random::derive_seed;
+use crate::run::RunError;
+
+/// IP and UDP headers.
+const DATAGRAM_HEADER_BYTES: u32 = 28;
+/// A request without an answer is repeated after this time.
+const REQUEST_TIMEOUT: u64 = 1_000_000_000;
+const SECOND: f64 = 1e9;
+
+fn to_ns(seconds: f64) -> u64 {
+    (seconds * SECOND).max(0.0) as u64
+}
+
+impl Engine<'_> {
+    fn schedule_source(&mut self, entry: u32, at: u64) {
+        self.timers.push(at, timer_id(TimerKind::Source, entry));
+    }
+
+    pub(crate) fn on_source_timer(&mut self, index: u32) {
+        let now = self.now;
+        let entry = &mut self.entries[index as usize];
+        if entry.source.stopped {
+            return;
+        }
+        if let Transport::Udp { payload_bytes } = entry.config.transport {
+            self.send_datagram(index, payload_bytes);
+            return;
+        }
+        match entry.config.traffic.clone() {
+            Traffic::Bulk => {
+                entry.source.pending = u64::MAX;
+                self.open(index, 0);
+            }
+            Traffic::Size { bytes } => self.open(index, bytes),
+            Traffic::Poisson { rate_hz, size } => {
+                if entry.source.count > 0 {
+                    let bytes = (entry.source.stream.draw(&size) as u64).max(1);
+                    self.open(index, bytes);
+                }
+                let source = &mut self.entries[index as usize].source;
+                source.count += 1;
+                let gap = to_ns(source.stream.exponential(1.0 / rate_hz));
+                self.schedule_source(index, now.saturating_add(gap));
+            }
+            Traffic::ConstantRate { bps, chunk_bytes } => {
+                if entry.slot.is_none() {
+                    self.open(index, 0);
+                }
+                self.write(index, u64::from(chunk_bytes));
+                let source = &mut self.entries[index as usize].source;
+                source.count += 1;
+                let start = self.config.flows[index as usize].start_ns;
+                let at = u128::from(source.count) * u128::from(chunk_bytes) * 8_000_000_000
+                    / u128::from(bps);
+                self.schedule_source(index, start + at as u64);
+            }
+            Traffic::OnOff { on, off, bps } => {
+                if entry.slot.is_none() {
+                    self.open(index, 0);
+                }
+                let chunk = u64::from(self.entries[index as usize].tcp().map_or(0, |tcp| tcp.mss));
+                let source = &mut self.entries[index as usize].source;
+                if now >= source.phase_end {
+                    source.on = !source.on;
+                    let law = if source.on { &on } else { &off };
+                    source.phase_end = now + to_ns(source.stream.draw(law)).max(1);
+                    source.next_write = if source.on { now } else { u64::MAX };
+                    if !source.on && bps == 0 {
+                        self.stop_writing(index);
+                    }
+                }
+                let source = &mut self.entries[index as usize].source;
+                if now >= source.next_write {
+                    if bps == 0 {
+                        source.next_write = u64::MAX;
+                        self.write(index, u64::MAX);
+                    } else {
+                        source.next_write = now + chunk * 8_000_000_000 / bps;
+                        self.write(index, chunk);
+                    }
+                }
+                let source = &self.entries[index as usize].source;
+                self.schedule_source(index, source.phase_end.min(source.next_write));
+            }
+            Traffic::RequestResponse { request, .. } => {
+                if entry.slot.is_none() {
+                    self.open(index, 0);
+                    return;
+                }
+                let source = &mut entry.source;
+                let repeat = !source.thinking && now >= source.request_sent + REQUEST_TIMEOUT;
+                if source.thinking {
+                    source.thinking = false;
+                    source.request += 1;
+                    source.request_started = now;
+                } else if !repeat || source.served >= source.request {
+                    return;
+                }
+                source.request_sent = now;
+                let bytes = source.stream.draw(&request).clamp(1.0, 1448.0) as u16;
+                let number = source.request;
+                let Some(slot) = entry.slot else { return };
+                let packet = Packet {
+                    flow: slot,
+                    generation: self.connections[slot as usize].generation,
+                    kind: Kind::Request,
+                    ip_bytes: dumbbell_transport::tcp::HEADER_BYTES + bytes,
+                    payload: bytes,
+                    seq: number,
+                    timestamp: now,
+                    ..Packet::default()
+                };
+                self.entries[index as usize].acks_sent += 1;
+                self.send(packet);
+                self.schedule_source(index, now + REQUEST_TIMEOUT);
+            }
+        }
+    }
+
+    /// The request reached the server: answer it, once.
+    pub(crate) fn on_request(&mut self, slot: u32) {
+        let entry = &mut self.entries[self.connections[slot as usize].entry as usize];
+        if entry.source.served >= entry.source.request {
+            return;
+        }
+        entry.source.served = entry.source.request;
+        let Traffic::RequestResponse { response, .. } = &entry.config.traffic else {
+            return;
+        };
+        let bytes = (entry.source.stream.draw(response) as u64).max(1);
+        let connection = &mut self.connections[slot as usize];
+        connection.size += bytes;
+        connection.sender.write(bytes);
+        self.transmit(slot);
+    }
+
+    /// Called when a connection opens: a request-response client starts.
+    pub(crate) fn on_established(&mut self, slot: u32) {
+        let index = self.connections[slot as usize].entry;
+        let entry = &mut self.entries[index as usize];
+        if matches!(entry.config.traffic, Traffic::RequestResponse { .. }) {
+            entry.source.thinking = true;
+            self.schedule_source(index, self.now);
+        }
+    }
+
+    /// All bytes of a transfer arrived in order.
+    pub(crate) fn on_transfer_complete(&mut self, slot: u32) {
+        let now = self.now;
+        let connection = &mut self.connections[slot as usize];
+        let index = connection.entry;
+        let entry = &mut self.entries[index as usize];
+        if let Traffic::RequestResponse { think, .. } = &entry.config.traffic {
+            let start = entry.source.request_started;
+            let done = entry.completions.iter().map(|c| c.bytes).sum::<u64>();
+            entry.completions.push(Completion {
+                start,
+                bytes: connection.size - done,
+                duration: now - start,
+            });
+            entry.source.thinking = true;
+            let think = to_ns(entry.source.stream.draw(think));
+            self.schedule_source(index, now.saturating_add(think));
+            return;
+        }
+        connection.completed = true;
+        entry.completions.push(Completion {
+            start: connection.started,
+            bytes: connection.size,
+            duration: now - connection.started,
+        });
+    }
+
+    /// After an ACK: a finished transfer frees its slot once everything is acknowledged.
+    #[inline]
+    pub(crate) fn on_progress(&mut self, slot: u32) {
+        let connection = &self.connections[slot as usize];
+        if connection.completed && connection.sender.is_idle() {
+            self.close(slot);
+        }
+    }
+
+    fn write(&mut self, index: u32, bytes: u64) {
+        let entry = &mut self.entries[index as usize];
+        let Some(slot) = entry.slot else { return };
+        let connection = &mut self.connections[slot as usize];
+        if connection.phase == Phase::Established {
+            connection.sender.write(bytes);
+            self.transmit(slot);
+        } else {
+            entry.source.pending = entry.source.pending.saturating_add(bytes);
+        }
+    }
+
+    fn stop_writing(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        entry.source.pending = 0;
+        if let Some(slot) = entry.slot {
+            self.connections[slot as usize].sender.truncate();
+        }
+    }
+
+    /// The flow's stop: nothing more is sent, as if the application had closed the socket.
+    pub(crate) fn stop_entry(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        entry.source.stopped = true;
+        let open: Vec<u32> = (0..self.connections.len() as u32)
+            .filter(|&slot| {
+                let connection = &self.connections[slot as usize];
+                connection.entry == index && connection.phase != Phase::Closed
+            })
+            .collect();
+        for slot in open {
+            self.close(slot);
+        }
+    }
+
+    /// Open a connection of `size` bytes; 0 for one that the source writes to.
+    fn open(&mut self, index: u32, size: u64) {
+        let now = self.now;
+        let entry = &self.entries[index as usize];
+        let Some(tcp) = entry.tcp() else { return };
+        let tcp = tcp.clone();
+        let number = entry.connections;
+        let cc = match self.build_controller(&tcp, &entry.id, number) {
+            Ok(cc) => cc,
+            Err(error) => {
+                self.failure.get_or_insert(error);
+                return;
+            }
+        };
+        let dscp = entry.config.dscp;
+        let entry = &mut self.entries[index as usize];
+        entry.connections += 1;
+        let slot = match entry.free.pop() {
+            Some(slot) => {
+                let generation = self.connections[slot as usize].generation.wrapping_add(1);
+                self.connections[slot as usize] =
+                    Connection::new(&tcp, cc, slot, generation, index, dscp);
+                slot
+            }
+            None => {
+                let slot = self.connections.len() as u32;
+                self.connections
+                    .push(Connection::new(&tcp, cc, slot, 0, index, dscp));
+                slot
+            }
+        };
+        self.entries[index as usize].slot = Some(slot);
+        let connection = &mut self.connections[slot as usize];
+        connection.started = now;
+        connection.size = size;
+        if tcp.handshake {
+            self.send_syn(slot);
+        } else {
+            self.establish(slot, None);
+        }
+    }
+
+    pub(crate) fn build_controller(
+        &self,
+        tcp: &Tcp,
+        id: &str,
+        number: u64,
+    ) -> Result<Box<dyn Controller>, RunError> {
+        let name = if number == 0 {
+            format!("{id}/cc")
+        } else {
+            format!("{id}/cc/{number}")
+        };
+        let seed = derive_seed(self.config.seed, &name);
+        let key = || format!("flows.{id}.cc");
+        if let Some(custom) = self.custom.build(&tcp.cc.kind, &tcp.cc.params, seed) {
+            return custom.map_err(|message| RunError::config(key(), message));
+        }
+        dumbbell_cc::build(&tcp.cc.kind, &tcp.cc.params, seed)
+            .map_err(|error| RunError::config(key(), error.to_string()))
+    }
+
+    fn close(&mut self, slot: u32) {
+        let connection = &mut self.connections[slot as usize];
+        connection.phase = Phase::Closed;
+        let entry = &mut self.entries[connection.entry as usize];
+        entry.add_ended(connection.sender.stats());
+        entry.free.push(slot);
+    }
+
+    // ---- datagrams -----------------------------------------------------------------------------
+
+    fn send_datagram(&mut self, index: u32, payload: u32) {
+        let entry = &mut self.entries[index as usize];
+        let Traffic::ConstantRate { bps, .. } = entry.config.traffic else {
+            return;
+        };
+        let packet = Packet {
+            flow: index,
+            generation: u16::MAX - 1,
+            kind: Kind::Datagram,
+            ip_bytes: (payload + DATAGRAM_HEADER_BYTES) as u16,
+            payload: payload as u16,
+            dscp: entry.config.dscp,
+            seq: entry.source.count,
+            timestamp: self.now,
+            ..Packet::default()
+        };
+        entry.sent += 1;
+        entry.source.count += 1;
+        let at =
+            u128::from(entry.source.count) * u128::from(payload) * 8_000_000_000 / u128::from(bps);
+        let at = entry.config.start_ns + at as u64;
+        self.send(packet);
+        self.schedule_source(index, at);
+    }
+
+    pub(crate) fn on_datagram(&mut self, packet: &Packet) {
+        let entry = &mut self.entries[packet.flow as usize];
+        entry.arrived += 1;
+        entry.marked_arrived += u64::from(packet.is_ce());
+        entry.delivered_bytes += u64::from(packet.payload);
+    }
+}

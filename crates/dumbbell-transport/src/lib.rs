@@ -1,0 +1,9 @@
+//! Sans-IO transport end points: no clock, no socket, no random device. A driver hands over packets
+//! and the time, takes packets to send, and calls back when the next timeout is due.
+
+mod interval;
+mod packet;
+pub mod tcp;
+
+pub use interval::IntervalSet;
+pub use packet::{Kind, Packet, flags};

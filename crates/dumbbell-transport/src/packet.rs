@@ -1,0 +1,142 @@
+//! The packet as it travels through the simulated network: 64 bytes, copied by value.
+
+use dumbbell_queue::{Ecn, Nanos};
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A TCP segment with payload.
+    #[default]
+    Data,
+    /// A TCP acknowledgement without payload.
+    Ack,
+    Syn,
+    SynAck,
+    /// A datagram without feedback.
+    Datagram,
+    /// A probe on its way out, and its echo.
+    Ping,
+    Pong,
+    /// A request of the application on the far side, as a single message.
+    Request,
+}
+
+/// Bits of [`Packet::flags`].
+pub mod flags {
+    /// ECN codepoint, two bits as in the IP header.
+    pub const ECN_MASK: u8 = 0b11;
+    /// ECN-echo (RFC 3168).
+    pub const ECE: u8 = 1 << 2;
+    /// Congestion window reduced (RFC 3168).
+    pub const CWR: u8 = 1 << 3;
+    /// End of an application write: the receiver does not delay its ACK.
+    pub const PUSH: u8 = 1 << 4;
+    /// The first SACK block reports a duplicate (RFC 2883).
+    pub const DSACK: u8 = 1 << 5;
+    /// A retransmission.
+    pub const RETRANSMISSION: u8 = 1 << 6;
+}
+
+/// A packet in flight.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Packet {
+    /// Slot of the connection (or probe) it belongs to.
+    pub flow: u32,
+    /// Distinguishes successive users of a slot.
+    pub generation: u16,
+    pub kind: Kind,
+    pub flags: u8,
+    /// IP length in bytes.
+    pub ip_bytes: u16,
+    /// What the current link adds to the IP length (framing, cells).
+    pub overhead: u16,
+    /// Payload bytes; of an ACK, the receive window in units of its scale.
+    pub payload: u16,
+    pub dscp: u8,
+    /// Next hop on the packet's route.
+    pub hop: u8,
+    /// Segment number of data; next segment expected, of an ACK. Segments are numbered from 0 and
+    /// never split, so this is a sequence number in units of segments.
+    pub seq: u64,
+    /// Send time of data; echoed send time, of an ACK (RFC 7323 with nanoseconds).
+    pub timestamp: Nanos,
+    /// When it entered the current queue.
+    pub enqueued: Nanos,
+    /// Of data: `[byte offset, 0, 0]`. Of an ACK: SACK blocks as `start << 32 | length`, `start`
+    /// relative to `seq` (a DSACK may lie below: then it is counted downwards).
+    pub aux: [u64; 3],
+}
+
+const _: () = assert!(size_of::<Packet>() <= 64);
+
+impl Packet {
+    /// SACK blocks of an ACK as half-open ranges of segment numbers.
+    #[inline]
+    pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let skip = usize::from(self.flags & flags::DSACK != 0);
+        self.aux[skip..]
+            .iter()
+            .take_while(|&&block| block != 0)
+            .map(|&block| {
+                let start = self.seq + (block >> 32);
+                (start, start + (block & 0xffff_ffff))
+            })
+    }
+
+    #[inline]
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.flags = (self.flags & !flags::ECN_MASK) | ecn as u8;
+    }
+
+    #[inline]
+    pub fn is_ce(&self) -> bool {
+        self.flags & flags::ECN_MASK == Ecn::Ce as u8
+    }
+}
+
+impl dumbbell_queue::Packet for Packet {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        u32::from(self.ip_bytes) + u32::from(self.overhead)
+    }
+
+    /// Fibonacci hashing of the slot and its generation: what a five-tuple hash would tell apart.
+    #[inline]
+    fn flow_hash(&self) -> u32 {
+        let direction = u64::from(matches!(self.kind, Kind::Ack | Kind::SynAck | Kind::Pong));
+        let key = u64::from(self.flow) << 17 | u64::from(self.generation) << 1 | direction;
+        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    }
+
+    #[inline]
+    fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
+    #[inline]
+    fn ecn(&self) -> Ecn {
+        match self.flags & flags::ECN_MASK {
+            0 => Ecn::NotEct,
+            1 => Ecn::Ect1,
+            2 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+
+    #[inline]
+    fn mark_ce(&mut self) {
+        self.set_ecn(Ecn::Ce);
+    }
+
+    #[inline]
+    fn enqueued_at(&self) -> Nanos {
+        self.enqueued
+    }
+
+    #[inline]
+    fn set_enqueued_at(&mut self, now: Nanos) {
+        self.enqueued = now;
+    }
+}

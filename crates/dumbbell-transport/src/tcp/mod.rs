@@ -1,0 +1,18 @@
+//! TCP end points: one sender and one receiver of data per connection.
+
+mod prr;
+mod rack;
+mod rate;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sender;
+
+pub use receiver::{Receiver, ReceiverConfig, Window};
+pub use rtt::RttEstimator;
+pub use sender::{Sender, SenderConfig, SenderStats};
+
+/// IP and TCP headers with timestamps: 20 + 20 + 12.
+pub const HEADER_BYTES: u16 = 52;
+/// The timestamp option with its padding (RFC 7323).
+pub const TIMESTAMP_OPTION_BYTES: u16 = 12;
