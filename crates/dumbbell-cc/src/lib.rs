@@ -7,13 +7,25 @@
 //!
 //! Units: time in nanoseconds, sizes in payload bytes, rates in payload bytes per second.
 
+mod bbr;
+mod cubic;
 mod event;
+mod fixed;
+mod loss_based;
+mod params;
+mod rate;
 pub mod registry;
+mod reno;
+pub mod slow_start;
+mod window;
+mod window_pacing;
+pub mod windowed_filter;
 
 pub use event::{
     Ack, CaState, Congestion, CongestionKind, IdleRestart, Nanos, RateSample, Rto, Start, Undo,
 };
-pub use registry::{ControllerInfo, ParamInfo, build, list};
+pub use params::ParamInfo;
+pub use registry::{BuildError, ControllerInfo, build, list};
 
 /// Slow-start threshold before the first congestion event (RFC 5681 section 3.1: arbitrarily high).
 pub const SSTHRESH_INFINITE: u64 = u64::MAX;

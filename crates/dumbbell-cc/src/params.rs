@@ -1,0 +1,182 @@
+//! Parameters of controllers: their description, and checked values built from it.
+//!
+//! The description is the table of ranges: a value is accepted if and only if it fits its
+//! [`ParamInfo`], so a controller can read what it needs without checking again.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::event::Nanos;
+use crate::registry::{BuildError, nearest};
+
+/// One parameter of a controller.
+#[derive(Clone, Debug, Serialize)]
+pub struct ParamInfo {
+    pub name: &'static str,
+    /// "time" (ns), "bytes", "packets", "segments", "rate" (bit/s), "fraction", "number", "count",
+    /// "bool" or "choice".
+    pub unit: &'static str,
+    pub default: Value,
+    pub doc: &'static str,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub choices: Vec<&'static str>,
+}
+
+impl ParamInfo {
+    pub(crate) fn new(
+        name: &'static str,
+        unit: &'static str,
+        default: impl Into<Value>,
+        range: (f64, f64),
+        doc: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            default: default.into(),
+            doc,
+            minimum: range.0.is_finite().then_some(range.0),
+            maximum: range.1.is_finite().then_some(range.1),
+            choices: Vec::new(),
+        }
+    }
+
+    pub(crate) fn flag(name: &'static str, default: bool, doc: &'static str) -> Self {
+        Self::new(
+            name,
+            "bool",
+            default,
+            (f64::NEG_INFINITY, f64::INFINITY),
+            doc,
+        )
+    }
+
+    pub(crate) fn choice(
+        name: &'static str,
+        choices: &[&'static str],
+        default: &'static str,
+        doc: &'static str,
+    ) -> Self {
+        Self {
+            choices: choices.to_vec(),
+            ..Self::new(
+                name,
+                "choice",
+                default,
+                (f64::NEG_INFINITY, f64::INFINITY),
+                doc,
+            )
+        }
+    }
+
+    fn is_integer(&self) -> bool {
+        matches!(
+            self.unit,
+            "time" | "bytes" | "packets" | "segments" | "count"
+        )
+    }
+
+    fn accepts(&self, value: &Value) -> bool {
+        match self.unit {
+            "bool" => value.is_boolean(),
+            "choice" => value.as_str().is_some_and(|s| self.choices.contains(&s)),
+            _ => value.as_f64().is_some_and(|v| {
+                v.is_finite()
+                    && self.minimum.is_none_or(|m| v >= m)
+                    && self.maximum.is_none_or(|m| v <= m)
+                    && (!self.is_integer() || v.fract() == 0.0)
+            }),
+        }
+    }
+
+    /// What a value has to be, for the one line of an error.
+    fn expected(&self) -> String {
+        let what = match self.unit {
+            "bool" => return "true or false".into(),
+            "choice" => return format!("one of {}", self.choices.join(", ")),
+            "time" => "a time in whole nanoseconds",
+            "rate" => "a rate in bit/s",
+            "fraction" => "a fraction",
+            "number" => "a number",
+            "count" => "a whole number",
+            other => return self.with_range(&format!("a whole number of {other}")),
+        };
+        self.with_range(what)
+    }
+
+    fn with_range(&self, what: &str) -> String {
+        match (self.minimum, self.maximum) {
+            (Some(low), Some(high)) => format!("{what} from {low} to {high}"),
+            (Some(low), None) => format!("{what} of at least {low}"),
+            (None, Some(high)) => format!("{what} of at most {high}"),
+            (None, None) => what.into(),
+        }
+    }
+}
+
+/// Values of all parameters of one controller, defaults filled in.
+pub(crate) struct Params(BTreeMap<&'static str, Value>);
+
+impl Params {
+    pub(crate) fn check(
+        kind: &'static str,
+        infos: &[ParamInfo],
+        given: &Map<String, Value>,
+    ) -> Result<Self, BuildError> {
+        let mut values: BTreeMap<_, _> =
+            infos.iter().map(|i| (i.name, i.default.clone())).collect();
+        for (key, value) in given {
+            let Some(info) = infos.iter().find(|i| i.name == key) else {
+                return Err(BuildError::unknown_parameter(
+                    kind,
+                    key,
+                    nearest(key, infos.iter().map(|i| i.name)),
+                    infos.iter().map(|i| i.name),
+                ));
+            };
+            if !info.accepts(value) {
+                return Err(BuildError::Invalid {
+                    kind,
+                    name: info.name,
+                    value: value.to_string(),
+                    expected: info.expected(),
+                });
+            }
+            values.insert(info.name, value.clone());
+        }
+        Ok(Self(values))
+    }
+
+    /// A parameter that its controller has described: anything else is a slip in that controller.
+    fn value(&self, name: &str) -> &Value {
+        self.0
+            .get(name)
+            .unwrap_or_else(|| panic!("parameter {name:?} is not described"))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> f64 {
+        self.value(name).as_f64().unwrap_or(f64::NAN)
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let value = self.value(name);
+        value
+            .as_u64()
+            .unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
+    }
+
+    pub(crate) fn time(&self, name: &str) -> Nanos {
+        self.count(name)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.value(name).as_bool().unwrap_or(false)
+    }
+
+    pub(crate) fn choice(&self, name: &str) -> &str {
+        self.value(name).as_str().unwrap_or("")
+    }
+}

@@ -1,0 +1,140 @@
+//! All controllers by name.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::params::{ParamInfo, Params};
+use crate::{Controller, bbr, cubic, fixed, rate, reno};
+
+/// What is known of a controller before it is built.
+#[derive(Clone, Debug, Serialize)]
+pub struct ControllerInfo {
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// RFC, draft, paper or implementation that defines it.
+    pub source: &'static str,
+    pub params: Vec<ParamInfo>,
+}
+
+/// A controller that cannot be built as asked. `Display` is one line naming the key.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuildError {
+    #[error("unknown congestion controller {kind:?}: {hint}")]
+    UnknownKind { kind: String, hint: String },
+    #[error("{kind}: unknown parameter {name:?}: {hint}")]
+    UnknownParameter {
+        kind: &'static str,
+        name: String,
+        hint: String,
+    },
+    #[error("{kind}: {name} = {value}: expected {expected}")]
+    Invalid {
+        kind: &'static str,
+        name: &'static str,
+        value: String,
+        expected: String,
+    },
+}
+
+impl BuildError {
+    pub(crate) fn unknown_parameter<'a>(
+        kind: &'static str,
+        name: &str,
+        nearest: Option<&str>,
+        all: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        Self::UnknownParameter {
+            kind,
+            name: name.into(),
+            hint: hint(nearest, all),
+        }
+    }
+}
+
+/// Least Jaro-Winkler similarity at which a name is offered in place of a misspelt one.
+const SIMILAR: f64 = 0.7;
+
+/// The most similar of `names`, if any is similar at all.
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.to_lowercase();
+    names
+        .map(|name| (strsim::jaro_winkler(&wanted, name), name))
+        .filter(|(score, _)| *score >= SIMILAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+fn hint<'a>(nearest: Option<&str>, all: impl Iterator<Item = &'a str>) -> String {
+    nearest.map_or_else(
+        || {
+            let all: Vec<_> = all.collect();
+            if all.is_empty() {
+                "it takes none".into()
+            } else {
+                format!("expected one of {}", all.join(", "))
+            }
+        },
+        |name| format!("did you mean {name:?}?"),
+    )
+}
+
+struct Entry {
+    name: &'static str,
+    info: fn() -> ControllerInfo,
+    build: fn(&Params, u64) -> Box<dyn Controller>,
+}
+
+const CONTROLLERS: &[Entry] = &[
+    Entry {
+        name: bbr::NAME,
+        info: bbr::info,
+        build: bbr::build,
+    },
+    Entry {
+        name: cubic::NAME,
+        info: cubic::info,
+        build: cubic::build,
+    },
+    Entry {
+        name: fixed::NAME,
+        info: fixed::info,
+        build: fixed::build,
+    },
+    Entry {
+        name: rate::NAME,
+        info: rate::info,
+        build: rate::build,
+    },
+    Entry {
+        name: reno::NAME,
+        info: reno::info,
+        build: reno::build,
+    },
+];
+
+/// All controllers with their parameters, in the order of their names.
+pub fn list() -> Vec<ControllerInfo> {
+    CONTROLLERS.iter().map(|entry| (entry.info)()).collect()
+}
+
+/// Build the controller called `kind`. `params` holds canonical numbers (ns, bytes, bit/s); `seed`
+/// is the start of the controller's own random stream.
+///
+/// # Errors
+/// An unknown kind or parameter (with the nearest known name), or a value outside its range.
+pub fn build(
+    kind: &str,
+    params: &Map<String, Value>,
+    seed: u64,
+) -> Result<Box<dyn Controller>, BuildError> {
+    let names = || CONTROLLERS.iter().map(|entry| entry.name);
+    let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == kind) else {
+        return Err(BuildError::UnknownKind {
+            kind: kind.into(),
+            hint: hint(nearest(kind, names()), names()),
+        });
+    };
+    let params = Params::check(entry.name, &(entry.info)().params, params)?;
+    Ok((entry.build)(&params, seed))
+}

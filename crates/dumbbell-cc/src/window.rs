@@ -1,0 +1,159 @@
+//! A congestion window counted in whole segments, as Linux counts it.
+//!
+//! ACKs are counted in bytes: what falls short of a segment or of the next increase is kept, so no
+//! growth is lost to rounding at any window (RFC 5681 section 3.1, byte counting).
+
+use crate::SSTHRESH_INFINITE;
+use crate::event::Start;
+
+/// Least slow-start threshold after a cut, in segments (RFC 5681 equation 4).
+const MIN_SSTHRESH: u64 = 2;
+/// Windows stop growing here; far above any path, far below an overflow.
+const MAX_SEGMENTS: u64 = 1 << 31;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    mss: u64,
+    segments: u64,
+    /// In segments; `u64::MAX` before the first cut.
+    ssthresh: u64,
+    /// Bytes acked in slow start that do not fill a segment yet.
+    part: u64,
+    /// Bytes acked in avoidance since the last increase.
+    credit: u64,
+}
+
+impl Window {
+    pub(crate) fn new() -> Self {
+        Self {
+            mss: 1,
+            segments: 1,
+            ssthresh: u64::MAX,
+            part: 0,
+            credit: 0,
+        }
+    }
+
+    pub(crate) fn start(&mut self, event: &Start) {
+        *self = Self::new();
+        self.set_mss(event.mss);
+        self.segments = (event.initial_window / self.mss).clamp(1, MAX_SEGMENTS);
+    }
+
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = u64::from(mss.max(1));
+    }
+
+    pub(crate) fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    pub(crate) fn segments(&self) -> u64 {
+        self.segments
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.segments * self.mss
+    }
+
+    /// In segments, `u64::MAX` if there is none yet.
+    pub(crate) fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    pub(crate) fn ssthresh_bytes(&self) -> u64 {
+        if self.ssthresh == u64::MAX {
+            SSTHRESH_INFINITE
+        } else {
+            self.ssthresh * self.mss
+        }
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.segments < self.ssthresh
+    }
+
+    /// Segments that hold `bytes`, at most.
+    pub(crate) fn to_segments(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.mss)
+    }
+
+    /// Leave slow start at the present window.
+    pub(crate) fn exit_slow_start(&mut self) {
+        self.ssthresh = self.segments;
+    }
+
+    /// One byte more for each byte acked, up to `ssthresh`. Returns the bytes beyond it, which count
+    /// in congestion avoidance.
+    pub(crate) fn slow_start(&mut self, acked: u64) -> u64 {
+        let total = self.part + acked;
+        let grown = total / self.mss;
+        let room = self.ssthresh.saturating_sub(self.segments);
+        if grown < room {
+            self.part = total % self.mss;
+            self.grow(grown);
+            0
+        } else {
+            self.part = 0;
+            self.grow(room);
+            total - room * self.mss
+        }
+    }
+
+    /// One segment more for every `per_increase` segments acked.
+    pub(crate) fn avoid(&mut self, per_increase: u64, acked: u64) {
+        let needed = per_increase.max(1).saturating_mul(self.mss);
+        // A smaller window or a steeper curve may have lowered the bar below what is counted already:
+        // that gives one increase, not a burst (Linux does the same).
+        if self.credit >= needed {
+            self.credit = 0;
+            self.grow(1);
+        }
+        self.credit += acked;
+        if self.credit >= needed {
+            let steps = self.credit / needed;
+            self.credit -= steps * needed;
+            self.grow(steps);
+        }
+    }
+
+    pub(crate) fn grow(&mut self, segments: u64) {
+        self.segments = self.segments.saturating_add(segments).min(MAX_SEGMENTS);
+    }
+
+    /// A congestion event: threshold and window both become `segments`.
+    pub(crate) fn cut(&mut self, segments: u64) {
+        self.ssthresh = segments.clamp(MIN_SSTHRESH, MAX_SEGMENTS);
+        self.segments = self.ssthresh;
+        self.credit = 0;
+        self.part = 0;
+    }
+
+    /// A retransmission timeout: `ssthresh` if it is to be cut, and one segment beyond what is still
+    /// in flight, which is the loss window of RFC 5681 where everything was marked lost (Linux).
+    pub(crate) fn timeout(&mut self, ssthresh: Option<u64>, inflight: u64) {
+        if let Some(segments) = ssthresh {
+            self.ssthresh = segments.clamp(MIN_SSTHRESH, MAX_SEGMENTS);
+        }
+        self.segments = (self.to_segments(inflight) + 1).min(MAX_SEGMENTS);
+        self.credit = 0;
+        self.part = 0;
+    }
+
+    /// The cut was a mistake: back to at least the saved window and threshold.
+    pub(crate) fn undo(&mut self, saved: &Self) {
+        self.segments = self.segments.max(saved.segments);
+        self.ssthresh = self.ssthresh.max(saved.ssthresh);
+    }
+
+    /// Restart after an idle period with at most `restart` bytes (RFC 5681 section 4.1), remembering
+    /// three quarters of the old window in `ssthresh` (RFC 2861 section 3.1, Linux).
+    pub(crate) fn restart(&mut self, restart: u64) {
+        if self.ssthresh != u64::MAX {
+            self.ssthresh = self.ssthresh.max(self.segments / 2 + self.segments / 4);
+        }
+        self.segments = self.segments.min((restart / self.mss).max(1));
+        self.credit = 0;
+        self.part = 0;
+    }
+}
