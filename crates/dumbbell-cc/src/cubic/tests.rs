@@ -80,6 +80,7 @@ fn undo_restores_all_state() {
             for i in 4001..4020 {
                 cubic.on_ack(&Ack {
                     state: CaState::Recovery,
+                    rtt: Some(60 * MS),
                     ..ack(i * MS, 1)
                 });
             }
