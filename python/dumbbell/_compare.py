@@ -62,28 +62,21 @@ class Comparison:
             grouped.setdefault(key, []).append(row)
         return [_group(labels, rows) for rows in grouped.values()]
 
-    def labels(self) -> list[str]:
-        """For each result a label that tells it from the others."""
-        seeds = len({cell.seed for cell in self.cells}) > 1
-        return [
-            ", ".join(
-                [str(value) for value in cell.labels.values()]
-                + ([f"seed {cell.seed}"] if seeds or not cell.labels else [])
-            )
-            for cell in self.cells
-        ]
-
     def save(self, directory: str | Path) -> Path:
-        """Write `comparison.json` (rows) and each result to a directory of its own.
+        """Write `comparison.json` (runs, rows) and each result to a directory of its own.
 
         Raises ResultError, MissingExtraError.
         """
         directory = Path(directory)
-        for number, result in enumerate(self.results):
-            result.save(directory / f"{number:04d}")
+        runs = []
+        for number, (cell, result) in enumerate(zip(self.cells, self.results, strict=True)):
+            name = f"{number:04d}"
+            result.save(directory / name)
+            runs.append({"directory": name, "labels": cell.labels, "seed": cell.seed})
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({"complete": self.complete, "rows": self.rows}, indent=1)
+            document = {"complete": self.complete, "runs": runs, "rows": self.rows}
+            text = json.dumps(document, indent=1, default=str)
             (directory / "comparison.json").write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             reason = (error.strerror or str(error)).lower()

@@ -409,7 +409,6 @@ def _transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]:
         "min_rto_ns": flow.min_rto,
         "idle_restart": flow.idle_restart,
         "pacing": flow.pacing,
-        "sack": flow.sack,
         "timestamps": flow.timestamps,
         "prr": flow.prr,
         "tlp": flow.tlp,

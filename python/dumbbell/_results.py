@@ -1,7 +1,8 @@
 """What a run gives back, in memory or in a directory.
 
 A directory holds `result.json` (scenario, configuration as the engine read it, seed, version,
-summary) and one Parquet file for each table. `result.json` is written last: where it is, the rest is whole.
+summary) and one Parquet file for each table. `result.json` is written last: where it is, the rest
+is whole.
 """
 
 from __future__ import annotations
@@ -79,11 +80,11 @@ class Result:
 
     def to_pandas(self, name: str) -> Any:
         """A table as pandas.DataFrame. Raises KeyError, MissingExtraError."""
-        return _pyarrow("to_pandas").table(self.table(name)).to_pandas()
+        return require_pyarrow("to_pandas").table(self.table(name)).to_pandas()
 
     def save(self, directory: str | Path) -> Path:
         """Write to a directory, made if absent. Raises ResultError, MissingExtraError."""
-        pyarrow = _pyarrow("saving a result's tables")
+        pyarrow = require_pyarrow("saving a result's tables")
         from pyarrow import parquet
 
         directory = Path(directory)
@@ -134,14 +135,15 @@ class _Directory:
     def table(self, name: str) -> ArrowTable:
         if name not in self.tables():
             raise KeyError(name)
-        _pyarrow("reading a result's tables")
+        require_pyarrow("reading a result's tables")
         from pyarrow import parquet
 
         table: ArrowTable = parquet.read_table(self._directory / f"{name}.parquet")
         return table
 
 
-def _pyarrow(feature: str) -> Any:
+def require_pyarrow(feature: str) -> Any:
+    """The pyarrow package. Raises MissingExtraError, naming what needs it."""
     try:
         import pyarrow
     except ImportError:

@@ -272,7 +272,6 @@ class Flow(Model):
     """Restart from the initial window after idling for one RTO (RFC 5681 section 4.1)."""
     pacing: bool = False
     """Pace also a controller that sets no rate: 200 % of cwnd/srtt in slow start, then 120 %."""
-    sack: bool = True
     timestamps: bool = True
     prr: bool = True
     """Proportional Rate Reduction (RFC 9937)."""

@@ -1,0 +1,85 @@
+# Everything that is done with this repository; each recipe is plain commands. Needs Python 3.11 or
+# newer, Rust and a C linker; keeps its own environment in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_QUEUES := fifo,codel,fq_codel
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+export PIP_CONSTRAINT := constraints.txt
+
+RUST := $(shell find crates Cargo.toml Cargo.lock -name '*.rs' -o -name 'Cargo.*')
+PACKAGE := $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.html' \
+	-o -name '*.j2' -o -name '*.css' -o -name '*.js') pyproject.toml README.md
+
+.PHONY: demo test bench validate lint docs build constraints clean
+
+# The wheel that users get, installed with what it can show.
+build: $(VENV)/.built
+
+$(VENV)/.python: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -U pip
+	$(PIP) install maturin
+	touch $@
+
+$(VENV)/.built: $(VENV)/.python $(RUST) $(PACKAGE)
+	rm -rf dist
+	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
+	$(PIP) install "$$(ls dist/*.whl)[frames,plots,report]"
+	$(PIP) install --force-reinstall --no-deps dist/*.whl
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.python pyproject.toml
+	$(PIP) install --group dev
+	touch $@
+
+# CUBIC against BBR behind three queues, on a home link and on a cellular link, with a report.
+demo: build
+	mkdir -p demo
+	cp examples/home.toml examples/cellular.toml demo
+	$(BIN)/dumbbell new trace cellular-4g --seed 1 --force --out demo/cellular.down
+	$(BIN)/dumbbell compare demo/home.toml --queue $(DEMO_QUEUES) --out demo/home
+	$(BIN)/dumbbell compare demo/cellular.toml --queue $(DEMO_QUEUES) --out demo/cellular
+	$(BIN)/dumbbell report demo/home demo/cellular --out demo/report.html
+	@echo "The report is in $(CURDIR)/demo/report.html"
+
+test: build $(VENV)/.tools
+	cargo test --locked --workspace --exclude dumbbell-py
+	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' --doctest-continue-on-failure \
+		--pyargs dumbbell $(wildcard README.md docs)
+
+# How fast it is, on this machine.
+bench: build
+	cargo bench --locked --workspace --exclude dumbbell-py
+	for file in $(wildcard benches/*.py); do $(BIN)/python $$file || exit; done
+
+# How right it is: the field's own bug reports as scenarios with checks.
+validate: build
+	$(BIN)/dumbbell cases run
+
+lint: build $(VENV)/.tools
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff check python tests examples
+	$(BIN)/ruff format --check python tests examples
+	$(BIN)/mypy
+	$(BIN)/stubtest dumbbell._core
+
+docs: build
+	$(PIP) install --group docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# Pin what is newest today.
+constraints:
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT= $(PIP) install -U pip
+	PIP_CONSTRAINT= $(PIP) install maturin ".[frames,plots,report]" --group dev --group docs
+	(echo '# Exact versions that make installs; made by `make constraints`.'; \
+		$(BIN)/pip freeze --all --exclude dumbbell --exclude setuptools) > constraints.txt
+
+clean:
+	cargo clean
+	rm -rf $(VENV) dist demo docs/_build

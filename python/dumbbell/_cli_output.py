@@ -1,0 +1,272 @@
+"""What commands print: JSON for machines, tables for people, progress on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dumbbell._units import format_bytes, format_rate, format_time
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dumbbell._compare import CellProgress, Comparison
+    from dumbbell._run import Progress
+
+_NARROWEST = 140
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def console() -> Console:
+    """Where tables go; wide enough for a whole row where the width is not that of a terminal."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _NARROWEST
+    return Console(width=width, highlight=False)
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table; columns whose name begins with "<" hold text, all others numbers."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    result = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for name in columns:
+        text = name.startswith("<")
+        result.add_column(
+            escape(name.removeprefix("<")),
+            justify="left" if text else "right",
+            overflow="fold",
+            no_wrap=not text,
+        )
+    for row in rows:
+        result.add_row(*(escape(cell) for cell in row))
+    return result
+
+
+@contextmanager
+def progress_bar(*, quiet: bool) -> Iterator[Progress | None]:
+    """A bar for one run, on stderr and only if that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with _bar("{task.fields[events]:,} events") as (update, _):
+
+        def report(fraction: float, events: int) -> bool:
+            update(completed=fraction, total=1.0, events=events)
+            return True
+
+        yield report
+
+
+@contextmanager
+def progress_count(*, quiet: bool) -> Iterator[CellProgress | None]:
+    """A bar for many runs, on stderr and only if that is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with _bar("{task.completed:.0f} of {task.total:.0f} runs") as (update, _):
+        yield lambda done, planned: update(completed=done, total=planned)
+
+
+@contextmanager
+def _bar(text: str) -> Iterator[tuple[Callable[..., None], object]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TextColumn(text), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("run", total=1.0, events=0)
+        yield (lambda **fields: bar.update(task, **fields)), bar
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """The summary of a run as tables."""
+    out = console()
+    scenario = summary["scenario"]
+    totals = summary["totals"]
+    title = scenario.get("title") or "scenario"
+    window = f"{scenario.get('warmup', '0s')} to {scenario['duration']}"
+    out.print(f"{title}: seed {summary['seed']}, summary over {window}", markup=False)
+    out.print(
+        table(
+            "Flows",
+            ["<flow", "<cc", "goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "loss %", "marks %",
+             "retransmits", "done s"],
+            [
+                [
+                    flow["id"], flow["cc"], _mbit(flow["goodput_bps"]), _ms(flow["rtt_ms"]["p50"]),
+                    _ms(flow["rtt_ms"]["p95"]), _percent(flow["loss_ratio"]),
+                    _percent(flow["mark_ratio"]), str(flow["retransmits"]),
+                    _number(flow["completion_s"], 3),
+                ]
+                for flow in summary["flows"]
+            ],
+        )
+    )  # fmt: skip
+    out.print(
+        table(
+            "Links",
+            ["<link", "used %", "queue mean ms", "p50", "p95", "p99", "max", "packets", "drops",
+             "marks"],
+            [
+                [
+                    link["id"], _percent(link["utilisation"]),
+                    *(_ms(link["queue_delay_ms"][q]) for q in ("mean", "p50", "p95", "p99", "max")),
+                    str(link["packets"]), str(link["drops"]), str(link["marks"]),
+                ]
+                for link in summary["links"]
+            ],
+        )
+    )  # fmt: skip
+    if summary["probes"]:
+        out.print(
+            table(
+                "Probes",
+                ["<probe", "mean ms", "p50", "p95", "p99", "lost"],
+                [
+                    [
+                        probe["id"],
+                        *(_ms(probe["rtt_ms"][q]) for q in ("mean", "p50", "p95", "p99")),
+                        str(probe["lost"]),
+                    ]
+                    for probe in summary["probes"]
+                ],
+            )
+        )
+    out.print(
+        f"Jain {_number(totals['jain'], 3)}, {totals['packets']:,} packets, "
+        f"{totals['events']:,} events; {totals['simulated_s']:g} s simulated in "
+        f"{totals['wall_s']:.2f} s, {totals['peak_rss_bytes'] / 2**20:.0f} MiB"
+    )
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """One row for each controller at each point of the grid."""
+    groups = comparison.groups()
+    labels = list(dict.fromkeys(name for cell in comparison.cells for name in cell.labels))
+    # A column that says the same in each row as the flow's own controller is not needed.
+    shown = [name for name in labels if any(str(g[name]) != g["flow_cc"] for g in groups)]
+    console().print(
+        table(
+            "",
+            [*(f"<{name}" for name in shown), "<flows", "goodput Mbit/s", "share %", "RTT p50 ms",
+             "RTT p95 ms", "loss %", "marks %", "used %", "queue mean ms", "queue p95 ms", "Jain"],
+            [
+                [
+                    *(str(group[name]) for name in shown),
+                    group["flow_cc"] + (f" x{group['flows']}" if group["flows"] > 1 else ""),
+                    _mbit(group["goodput_bps"]), _percent(group["share"]),
+                    _ms(group["rtt_p50_ms"]), _ms(group["rtt_p95_ms"]),
+                    _percent(group["loss_ratio"]), _percent(group["mark_ratio"]),
+                    _percent(group["utilisation"]), _ms(group["queue_delay_mean_ms"]),
+                    _ms(group["queue_delay_p95_ms"]), _number(group["jain"], 3),
+                ]
+                for group in groups
+            ],
+        )
+    )  # fmt: skip
+
+
+def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """What the engine would run."""
+    out = console()
+    duration, warmup = format_time(config["duration_ns"]), format_time(config["warmup_ns"])
+    out.print(
+        f"{scenario.get('title') or 'scenario'}: {duration}, warm-up {warmup}, "
+        f"seed {config['seed']}",
+        markup=False,
+    )
+    out.print(
+        table(
+            "Links",
+            ["<link", "<capacity", "delay", "<queue", "overhead"],
+            [
+                [
+                    link["id"], _capacity(link["capacity"]), format_time(link["delay_ns"]),
+                    _queue(link), format_bytes(link["framing"].get("overhead", 0)),
+                ]
+                for link in config["links"]
+            ],
+        )
+    )  # fmt: skip
+    names = [link["id"] for link in config["links"]]
+    out.print(
+        table(
+            "Flows",
+            ["<flow", "<sends", "<traffic", "start", "stop", "delay there", "back", "<route"],
+            [
+                [
+                    flow["id"], _transport(flow["transport"]), flow["traffic"]["kind"],
+                    format_time(flow["start_ns"]), format_time(flow["stop_ns"]),
+                    format_time(flow["delay_ns"]), format_time(flow["reverse_delay_ns"]),
+                    " ".join(names[i] for i in flow["route"]),
+                ]
+                for flow in config["flows"]
+            ],
+        )
+    )  # fmt: skip
+    for probe in config["probes"]:
+        out.print(f"{probe['id']}: every {format_time(probe['interval_ns'])}", markup=False)
+
+
+def _capacity(capacity: Mapping[str, Any]) -> str:
+    match capacity["kind"]:
+        case "constant":
+            return format_rate(capacity["bps"])
+        case "trace":
+            ms = capacity["ms"]
+            mean = len(ms) * capacity["mtu"] * 8 / ms[-1] / 1000
+            return f"trace, {len(ms)} opportunities, mean {mean:.3g} Mbit/s"
+        case _:
+            return "unlimited"
+
+
+def _queue(link: Mapping[str, Any]) -> str:
+    if link["capacity"]["kind"] == "unlimited":
+        return "-"
+    return _named(link["queue"])
+
+
+def _transport(transport: Mapping[str, Any]) -> str:
+    return "udp" if transport["kind"] == "udp" else _named(transport["cc"])
+
+
+def _named(item: Mapping[str, Any]) -> str:
+    """Kind and parameters as they are written."""
+    from dumbbell._registry import builtin
+
+    known = {**builtin().controllers, **builtin().queues}.get(item["kind"])
+    parts = [item["kind"]]
+    for name, value in item["params"].items():
+        param = known.param(name) if known else None
+        parts.append(f"{name}={param.show(value) if param else value}")
+    return " ".join(parts)
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _mbit(bps: float | None) -> str:
+    return "-" if bps is None else f"{bps / 1e6:.3f}" if bps < 1e6 else f"{bps / 1e6:.2f}"
+
+
+def _ms(value: float | None) -> str:
+    return _number(value, 1)
+
+
+def _percent(ratio: float | None) -> str:
+    if ratio is None:
+        return "-"
+    return f"{ratio * 100:.3f}" if 0 < ratio < 0.001 else f"{ratio * 100:.1f}"
