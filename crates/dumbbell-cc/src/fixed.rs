@@ -12,21 +12,12 @@ pub(crate) fn info() -> ControllerInfo {
         name: NAME,
         summary: "constant congestion window, deaf to loss and marks",
         source: "reference for tests",
-        params: vec![ParamInfo::new(
-            "window",
-            "segments",
-            10,
-            (1.0, 1e9),
-            "congestion window",
-        )],
+        params: vec![ParamInfo::new("window", "segments", 10, (1.0, 1e9), "congestion window")],
     }
 }
 
 pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
-    Box::new(Fixed {
-        segments: params.count("window"),
-        mss: 1,
-    })
+    Box::new(Fixed { segments: params.count("window"), mss: 1 })
 }
 
 struct Fixed {

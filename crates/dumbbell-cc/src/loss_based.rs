@@ -22,11 +22,7 @@ pub(crate) fn basis_param() -> ParamInfo {
 /// Segments that a congestion event multiplies by beta. (A timeout always multiplies cwnd: by then
 /// what was in flight is marked lost.)
 pub(crate) fn basis(window: &Window, from_inflight: bool, inflight: u64) -> u64 {
-    if from_inflight {
-        window.to_segments(inflight)
-    } else {
-        window.segments()
-    }
+    if from_inflight { window.to_segments(inflight) } else { window.segments() }
 }
 
 pub(crate) fn phase(state: CaState, window: &Window, slow_start: &dyn SlowStart) -> &'static str {

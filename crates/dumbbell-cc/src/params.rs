@@ -45,13 +45,7 @@ impl ParamInfo {
     }
 
     pub(crate) fn flag(name: &'static str, default: bool, doc: &'static str) -> Self {
-        Self::new(
-            name,
-            "bool",
-            default,
-            (f64::NEG_INFINITY, f64::INFINITY),
-            doc,
-        )
+        Self::new(name, "bool", default, (f64::NEG_INFINITY, f64::INFINITY), doc)
     }
 
     pub(crate) fn choice(
@@ -62,21 +56,12 @@ impl ParamInfo {
     ) -> Self {
         Self {
             choices: choices.to_vec(),
-            ..Self::new(
-                name,
-                "choice",
-                default,
-                (f64::NEG_INFINITY, f64::INFINITY),
-                doc,
-            )
+            ..Self::new(name, "choice", default, (f64::NEG_INFINITY, f64::INFINITY), doc)
         }
     }
 
     fn is_integer(&self) -> bool {
-        matches!(
-            self.unit,
-            "time" | "bytes" | "packets" | "segments" | "count"
-        )
+        matches!(self.unit, "time" | "bytes" | "packets" | "segments" | "count")
     }
 
     fn accepts(&self, value: &Value) -> bool {
@@ -152,9 +137,7 @@ impl Params {
 
     /// A parameter that its controller has described: anything else is a slip in that controller.
     fn value(&self, name: &str) -> &Value {
-        self.0
-            .get(name)
-            .unwrap_or_else(|| panic!("parameter {name:?} is not described"))
+        self.0.get(name).unwrap_or_else(|| panic!("parameter {name:?} is not described"))
     }
 
     pub(crate) fn number(&self, name: &str) -> f64 {
@@ -163,9 +146,7 @@ impl Params {
 
     pub(crate) fn count(&self, name: &str) -> u64 {
         let value = self.value(name);
-        value
-            .as_u64()
-            .unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
+        value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
     }
 
     pub(crate) fn time(&self, name: &str) -> Nanos {

@@ -63,11 +63,7 @@ impl Controller for Rate {
     fn on_undo(&mut self, _event: &Undo) {}
 
     fn cwnd(&self) -> u64 {
-        if self.segments == 0 {
-            UNLIMITED
-        } else {
-            self.segments * self.mss
-        }
+        if self.segments == 0 { UNLIMITED } else { self.segments * self.mss }
     }
 
     fn ssthresh(&self) -> u64 {

@@ -23,18 +23,9 @@ pub enum BuildError {
     #[error("unknown congestion controller {kind:?}: {hint}")]
     UnknownKind { kind: String, hint: String },
     #[error("{kind}: unknown parameter {name:?}: {hint}")]
-    UnknownParameter {
-        kind: &'static str,
-        name: String,
-        hint: String,
-    },
+    UnknownParameter { kind: &'static str, name: String, hint: String },
     #[error("{kind}: {name} = {value}: expected {expected}")]
-    Invalid {
-        kind: &'static str,
-        name: &'static str,
-        value: String,
-        expected: String,
-    },
+    Invalid { kind: &'static str, name: &'static str, value: String, expected: String },
 }
 
 impl BuildError {
@@ -44,11 +35,7 @@ impl BuildError {
         nearest: Option<&str>,
         all: impl Iterator<Item = &'a str>,
     ) -> Self {
-        Self::UnknownParameter {
-            kind,
-            name: name.into(),
-            hint: hint(nearest, all),
-        }
+        Self::UnknownParameter { kind, name: name.into(), hint: hint(nearest, all) }
     }
 }
 
@@ -86,31 +73,11 @@ struct Entry {
 }
 
 const CONTROLLERS: &[Entry] = &[
-    Entry {
-        name: bbr::NAME,
-        info: bbr::info,
-        build: bbr::build,
-    },
-    Entry {
-        name: cubic::NAME,
-        info: cubic::info,
-        build: cubic::build,
-    },
-    Entry {
-        name: fixed::NAME,
-        info: fixed::info,
-        build: fixed::build,
-    },
-    Entry {
-        name: rate::NAME,
-        info: rate::info,
-        build: rate::build,
-    },
-    Entry {
-        name: reno::NAME,
-        info: reno::info,
-        build: reno::build,
-    },
+    Entry { name: bbr::NAME, info: bbr::info, build: bbr::build },
+    Entry { name: cubic::NAME, info: cubic::info, build: cubic::build },
+    Entry { name: fixed::NAME, info: fixed::info, build: fixed::build },
+    Entry { name: rate::NAME, info: rate::info, build: rate::build },
+    Entry { name: reno::NAME, info: reno::info, build: reno::build },
 ];
 
 /// All controllers with their parameters, in the order of their names.

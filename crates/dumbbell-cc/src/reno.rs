@@ -115,9 +115,7 @@ impl Controller for Reno {
         }
         let mut acked = ack.acked;
         if self.window.in_slow_start() {
-            acked = self
-                .window
-                .slow_start(self.slow_start.growth(acked, self.window.mss()));
+            acked = self.window.slow_start(self.slow_start.growth(acked, self.window.mss()));
         }
         if acked > 0 {
             self.window.avoid(self.per_increase(), acked);

@@ -25,13 +25,7 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new() -> Self {
-        Self {
-            mss: 1,
-            segments: 1,
-            ssthresh: u64::MAX,
-            part: 0,
-            credit: 0,
-        }
+        Self { mss: 1, segments: 1, ssthresh: u64::MAX, part: 0, credit: 0 }
     }
 
     pub(crate) fn start(&mut self, event: &Start) {
@@ -62,11 +56,7 @@ impl Window {
     }
 
     pub(crate) fn ssthresh_bytes(&self) -> u64 {
-        if self.ssthresh == u64::MAX {
-            SSTHRESH_INFINITE
-        } else {
-            self.ssthresh * self.mss
-        }
+        if self.ssthresh == u64::MAX { SSTHRESH_INFINITE } else { self.ssthresh * self.mss }
     }
 
     pub(crate) fn in_slow_start(&self) -> bool {

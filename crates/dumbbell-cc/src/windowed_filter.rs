@@ -14,20 +14,12 @@ pub struct WindowedFilter<T> {
 impl<T: Copy + PartialOrd> WindowedFilter<T> {
     /// Maximum over `window`, starting with `value` at `time`.
     pub fn max(window: u64, time: u64, value: T) -> Self {
-        Self {
-            samples: [(time, value); 3],
-            window,
-            wins: |new, old| new >= old,
-        }
+        Self { samples: [(time, value); 3], window, wins: |new, old| new >= old }
     }
 
     /// Minimum over `window`, starting with `value` at `time`.
     pub fn min(window: u64, time: u64, value: T) -> Self {
-        Self {
-            samples: [(time, value); 3],
-            window,
-            wins: |new, old| new <= old,
-        }
+        Self { samples: [(time, value); 3], window, wins: |new, old| new <= old }
     }
 
     /// The extreme of the window.

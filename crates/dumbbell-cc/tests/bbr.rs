@@ -81,29 +81,29 @@ fn probe_rtt_comes_every_ten_seconds() {
         assert!((10 * S..10 * S + 500 * MS).contains(&apart), "{episodes:?}");
     }
     for (from, to) in episodes {
-        assert!(
-            (200 * MS..400 * MS).contains(&(to - from)),
-            "{} ms",
-            (to - from) / MS
-        );
+        assert!((200 * MS..400 * MS).contains(&(to - from)), "{} ms", (to - from) / MS);
     }
 }
 
-fn goodput_at_loss(loss: f64) -> f64 {
+/// Goodput over a minute, as a share of what the loss leaves of the link.
+fn share_at_loss(loss: f64) -> f64 {
     let mut pipe = pipe(10_000);
     pipe.loss = loss;
-    pipe.run(30 * S, |_| {});
-    pipe.delivered as f64 * 8.0 / 30.0 / (RATE * (1.0 - loss))
+    pipe.run(60 * S, |_| {});
+    pipe.delivered as f64 * 8.0 / 60.0 / (RATE * (1.0 - loss))
 }
 
-/// Probing at 1.25 delivers 1.25 (1 - loss) of the bandwidth: that can only refresh the estimate up to
-/// 20 % loss. (Linux 4.11 measured by the "ReBBR" reproduction, 100 Mbit/s and 100 ms: 0.86 of the ceiling
-/// at 1 % loss, 0.81 at 5 %, where packet conservation is entered in almost every round.)
+/// Probing at 1.25 delivers 1.25 (1 - loss) of the bandwidth, which can refresh the estimate only up to
+/// 20 % loss. The BBR article's figure: near the ceiling up to 5 %, four fifths of it or more at 10 %,
+/// collapse beyond 20 %.
 #[test]
 fn loss_up_to_a_fifth_is_tolerated() {
-    assert!(goodput_at_loss(0.01) > 0.93, "{}", goodput_at_loss(0.01));
-    assert!(goodput_at_loss(0.05) > 0.75, "{}", goodput_at_loss(0.05));
-    assert!(goodput_at_loss(0.30) < 0.5, "{}", goodput_at_loss(0.30));
+    for (loss, least, most) in
+        [(0.01, 0.95, 1.0), (0.05, 0.9, 1.0), (0.10, 0.8, 1.0), (0.25, 0.0, 0.25), (0.40, 0.0, 0.1)]
+    {
+        let share = share_at_loss(loss);
+        assert!((least..=most).contains(&share), "{loss}: {share}");
+    }
 }
 
 /// BBR-13: gaps between packets are those of the pacing rate: cycling gains leave 1.25 and 0.75 of it.

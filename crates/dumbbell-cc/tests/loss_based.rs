@@ -61,11 +61,7 @@ fn average_window_follows_the_tables_of_rfc_9438() {
             for (p, expected) in table {
                 let got = average_window("cubic", &params, rtt, p, expected as u64);
                 // Linux refreshes the step count every 1/32 s, here every third round.
-                let tolerance = if linux && rtt < 31 * MS && expected < 20.0 {
-                    0.2
-                } else {
-                    0.15
-                };
+                let tolerance = if linux && rtt < 31 * MS && expected < 20.0 { 0.2 } else { 0.15 };
                 assert!(
                     (got / expected - 1.0).abs() < tolerance,
                     "linux={linux} rtt={rtt} p={p}: {got:.1}, expected {expected}"
@@ -77,18 +73,10 @@ fn average_window_follows_the_tables_of_rfc_9438() {
 
 #[test]
 fn renos_average_window_is_1_22_over_root_p() {
-    for (p, expected) in [
-        (1e-2, 12.0),
-        (1e-3, 38.0),
-        (1e-4, 120.0),
-        (1e-5, 379.0),
-        (1e-6, 1200.0),
-    ] {
+    for (p, expected) in [(1e-2, 12.0), (1e-3, 38.0), (1e-4, 120.0), (1e-5, 379.0), (1e-6, 1200.0)]
+    {
         let got = average_window("reno", &json!({}), 100 * MS, p, expected as u64);
-        assert!(
-            (got / expected - 1.0).abs() < 0.1,
-            "p={p}: {got:.1}, expected {expected}"
-        );
+        assert!((got / expected - 1.0).abs() < 0.1, "p={p}: {got:.1}, expected {expected}");
     }
 }
 
@@ -190,10 +178,7 @@ fn k_is_the_cube_root_of_the_distance() {
             );
             script.round(8);
             let got = recorded(&script, "k");
-            assert!(
-                (got / k - 1.0).abs() < 0.01,
-                "{rate}: K = {got}, expected {k}"
-            );
+            assert!((got / k - 1.0).abs() < 0.01, "{rate}: K = {got}, expected {k}");
             // The window is back at W_max then.
             let rounds = (k / 0.020) as u64;
             for _ in 0..rounds {
@@ -217,10 +202,7 @@ fn the_window_follows_the_cubic() {
         let cubic = 0.4 * (t - k).powi(3) + 1000.0;
         let got = script.segments() as f64;
         let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.05;
-        assert!(
-            (got - cubic).abs() <= 2.0 + 1.5 * slope,
-            "t={t:.2}: {got} against {cubic:.1}"
-        );
+        assert!((got - cubic).abs() <= 2.0 + 1.5 * slope, "t={t:.2}: {got} against {cubic:.1}");
     }
 }
 
@@ -234,10 +216,7 @@ fn cubic_is_no_slower_than_reno_in_a_small_window() {
         for round in 0..100 {
             cubic.round(7);
             reno.round(7);
-            assert!(
-                cubic.segments() + 1 >= reno.segments(),
-                "linux={linux}, round {round}"
-            );
+            assert!(cubic.segments() + 1 >= reno.segments(), "linux={linux}, round {round}");
         }
     }
 }
@@ -253,10 +232,7 @@ fn renos_pace_returns_only_at_the_window_before_the_cut() {
         if round > 0 {
             let expected = if previous >= 100.0 { 1.0 } else { 9.0 / 17.0 };
             let growth = w_est - previous;
-            assert!(
-                (growth / expected - 1.0).abs() < 0.05,
-                "{previous}: {growth}"
-            );
+            assert!((growth / expected - 1.0).abs() < 0.05, "{previous}: {growth}");
         }
         previous = w_est;
     }
@@ -308,11 +284,7 @@ fn an_underused_window_neither_grows_nor_ages() {
     }
     assert_eq!(script.segments(), before);
     script.round(16);
-    assert!(
-        script.segments() <= before + 5,
-        "{before} -> {}",
-        script.segments()
-    );
+    assert!(script.segments() <= before + 5, "{before} -> {}", script.segments());
 }
 
 /// Linux's per-round bound: the window grows by half at most however far the target is.
@@ -357,12 +329,7 @@ fn pacing_follows_cwnd_over_srtt() {
     script.lose();
     script.round(4);
     assert!((ratio(&script) - 1.2).abs() < 1e-9);
-    assert!(
-        Script::new("reno", &json!({}), 50 * MS, 10)
-            .cc
-            .pacing_rate()
-            .is_none()
-    );
+    assert!(Script::new("reno", &json!({}), 50 * MS, 10).cc.pacing_rate().is_none());
 }
 
 /// No growth in recovery, and none from ACKs that do not move `snd_una`.
@@ -374,11 +341,8 @@ fn the_window_rests_in_recovery_and_on_duplicate_acks() {
         for i in 0..1000 {
             script.now += MS;
             let mut ack = script.event(1448);
-            ack.state = if i % 2 == 0 {
-                dumbbell_cc::CaState::Recovery
-            } else {
-                dumbbell_cc::CaState::Cwr
-            };
+            ack.state =
+                if i % 2 == 0 { dumbbell_cc::CaState::Recovery } else { dumbbell_cc::CaState::Cwr };
             script.cc.on_ack(&ack);
             let mut duplicate = script.event(1448);
             duplicate.advances = false;
@@ -399,16 +363,9 @@ fn reno_takes_back_a_spurious_cut() {
     let (window, ssthresh) = (script.cc.cwnd(), script.cc.ssthresh());
     script.lose();
     assert!(script.cc.cwnd() < window);
-    let undo = dumbbell_cc::Undo {
-        now: script.now,
-        mss: common::MSS,
-        timeout: false,
-    };
+    let undo = dumbbell_cc::Undo { now: script.now, mss: common::MSS, timeout: false };
     script.cc.on_undo(&undo);
-    assert_eq!(
-        (script.cc.cwnd(), script.cc.ssthresh()),
-        (window, ssthresh.max(window / 2))
-    );
+    assert_eq!((script.cc.cwnd(), script.cc.ssthresh()), (window, ssthresh.max(window / 2)));
     script.lose();
     let cut = script.cc.cwnd();
     script.cc.on_undo(&undo);

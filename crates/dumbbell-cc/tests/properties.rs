@@ -49,17 +49,15 @@ fn step() -> impl Strategy<Value = Step> {
         0_u64..50,
         prop_oneof![0_u64..50_000_000, Just(20_000_000_000)],
     )
-        .prop_map(
-            |(segments, rtt, state, limited, advances, lost, wait)| Step::Ack {
-                segments,
-                rtt,
-                state,
-                limited,
-                advances,
-                lost,
-                wait,
-            },
-        );
+        .prop_map(|(segments, rtt, state, limited, advances, lost, wait)| Step::Ack {
+            segments,
+            rtt,
+            state,
+            limited,
+            advances,
+            lost,
+            wait,
+        });
     prop_oneof![
         12 => ack,
         1 => any::<bool>().prop_map(|ecn| Step::Congestion { ecn }),
@@ -81,15 +79,7 @@ impl World {
     fn apply(&mut self, cc: &mut dyn Controller, step: &Step) {
         let mss = MSS;
         match *step {
-            Step::Ack {
-                segments,
-                rtt,
-                state,
-                limited,
-                advances,
-                lost,
-                wait,
-            } => {
+            Step::Ack { segments, rtt, state, limited, advances, lost, wait } => {
                 let acked = segments * u64::from(mss);
                 let lost = lost * u64::from(mss);
                 let prior_delivered = self.delivered.saturating_sub(acked);
@@ -133,11 +123,7 @@ impl World {
             }
             Step::Congestion { ecn } => cc.on_congestion(&Congestion {
                 now: self.now,
-                kind: if ecn {
-                    CongestionKind::Ecn
-                } else {
-                    CongestionKind::Loss
-                },
+                kind: if ecn { CongestionKind::Ecn } else { CongestionKind::Loss },
                 mss,
                 inflight: cc.cwnd() / 2,
                 lost: u64::from(mss),
@@ -152,17 +138,9 @@ impl World {
                 first,
                 delivered: self.delivered,
             }),
-            Step::Undo { timeout } => cc.on_undo(&Undo {
-                now: self.now,
-                mss,
-                timeout,
-            }),
+            Step::Undo { timeout } => cc.on_undo(&Undo { now: self.now, mss, timeout }),
             Step::Exit => cc.on_recovery_exit(self.now),
-            Step::Idle {
-                idle,
-                app_limited,
-                restart,
-            } => {
+            Step::Idle { idle, app_limited, restart } => {
                 self.now += idle;
                 cc.on_idle_restart(&IdleRestart {
                     now: self.now,
@@ -178,10 +156,7 @@ impl World {
 }
 
 fn variants() -> Vec<(String, Map<String, serde_json::Value>)> {
-    let mut all: Vec<_> = list()
-        .into_iter()
-        .map(|i| (i.name.to_owned(), Map::new()))
-        .collect();
+    let mut all: Vec<_> = list().into_iter().map(|i| (i.name.to_owned(), Map::new())).collect();
     for params in [
         json!({"linux": false}),
         json!({"hystart": "hystart++", "basis": "inflight", "pacing": true}),
@@ -191,10 +166,7 @@ fn variants() -> Vec<(String, Map<String, serde_json::Value>)> {
     }
     all.push((
         "reno".into(),
-        json!({"hystart": "hystart", "pacing": true})
-            .as_object()
-            .unwrap()
-            .clone(),
+        json!({"hystart": "hystart", "pacing": true}).as_object().unwrap().clone(),
     ));
     all
 }

@@ -19,11 +19,7 @@ fn every_controller_builds_with_its_defaults() {
         assert_eq!(cc.name(), info.name);
         assert_eq!(cc.ssthresh(), SSTHRESH_INFINITE);
         // Its described defaults are themselves valid values.
-        let defaults = info
-            .params
-            .iter()
-            .map(|p| (p.name.to_owned(), p.default.clone()))
-            .collect();
+        let defaults = info.params.iter().map(|p| (p.name.to_owned(), p.default.clone())).collect();
         build(info.name, &defaults, 0).unwrap();
     }
 }
@@ -36,12 +32,7 @@ fn names_are_sorted_and_described() {
         assert!(!info.summary.is_empty() && !info.source.is_empty());
         for param in info.params {
             assert!(!param.doc.is_empty(), "{}", param.name);
-            assert_eq!(
-                param.unit == "choice",
-                !param.choices.is_empty(),
-                "{}",
-                param.name
-            );
+            assert_eq!(param.unit == "choice", !param.choices.is_empty(), "{}", param.name);
         }
     }
 }
@@ -61,10 +52,7 @@ fn every_bound_is_enforced() {
             }
             for value in bad {
                 let message = error(info.name, &json!({ param.name: value }));
-                assert!(
-                    message.contains(param.name) && message.contains("expected"),
-                    "{message}"
-                );
+                assert!(message.contains(param.name) && message.contains("expected"), "{message}");
             }
         }
     }
@@ -100,20 +88,12 @@ fn wrong_values_say_what_was_expected() {
         error("fixed", &json!({"window": 2.5})),
         "fixed: window = 2.5: expected a whole number of segments from 1 to 1000000000"
     );
-    assert_eq!(
-        error("cubic", &json!({"linux": 1})),
-        "cubic: linux = 1: expected true or false"
-    );
+    assert_eq!(error("cubic", &json!({"linux": 1})), "cubic: linux = 1: expected true or false");
 }
 
 #[test]
 fn fixed_and_rate_do_what_they_are_told() {
-    let start = dumbbell_cc::Start {
-        now: 0,
-        mss: 1000,
-        initial_window: 10_000,
-        rtt: None,
-    };
+    let start = dumbbell_cc::Start { now: 0, mss: 1000, initial_window: 10_000, rtt: None };
     let mut fixed = build("fixed", json!({"window": 25}).as_object().unwrap(), 0).unwrap();
     fixed.on_start(&start);
     assert_eq!((fixed.cwnd(), fixed.pacing_rate()), (25_000, None));
@@ -121,12 +101,8 @@ fn fixed_and_rate_do_what_they_are_told() {
     rate.on_start(&start);
     assert_eq!(rate.pacing_rate(), Some(1e6));
     assert!(rate.cwnd() >= 1 << 40);
-    let mut both = build(
-        "rate",
-        json!({"rate": 8e6, "window": 4}).as_object().unwrap(),
-        0,
-    )
-    .unwrap();
+    let mut both =
+        build("rate", json!({"rate": 8e6, "window": 4}).as_object().unwrap(), 0).unwrap();
     both.on_start(&start);
     assert_eq!(both.cwnd(), 4000);
 }

@@ -159,11 +159,7 @@ impl Bbr {
 
     /// Segments sent in one burst at the present pacing rate.
     fn send_quantum(&self) -> u64 {
-        let least = if self.pacing_rate < LOW_PACING_RATE {
-            1
-        } else {
-            2
-        };
+        let least = if self.pacing_rate < LOW_PACING_RATE { 1 } else { 2 };
         let bytes = (self.pacing_rate * BURST_SHARE).min(MAX_BURST);
         ((bytes / self.mss as f64) as u64).clamp(least, MAX_BURST_SEGMENTS)
     }
@@ -173,11 +169,7 @@ impl Bbr {
     /// windows.
     fn with_bursts(&self, segments: u64) -> u64 {
         let even = (segments + 3 * self.send_quantum()).next_multiple_of(2);
-        if self.mode == Mode::ProbeBw && self.cycle_index == 0 {
-            even + 2
-        } else {
-            even
-        }
+        if self.mode == Mode::ProbeBw && self.cycle_index == 0 { even + 2 } else { even }
     }
 
     /// In flight for `gain` at the maximum bandwidth.
@@ -188,11 +180,7 @@ impl Bbr {
     /// In flight when what is being sent now has left: while probing, one more burst (Linux, earliest
     /// departure time).
     fn inflight_at_departure(&self, inflight: u64) -> u64 {
-        let burst = if self.pacing_gain > 1.0 {
-            self.send_quantum()
-        } else {
-            0
-        };
+        let burst = if self.pacing_gain > 1.0 { self.send_quantum() } else { 0 };
         self.to_segments(inflight) + burst
     }
 
@@ -318,10 +306,7 @@ impl Bbr {
     }
 
     fn update_min_rtt(&mut self, ack: &Ack) {
-        let expired = ack.now
-            > self
-                .min_rtt_stamp
-                .saturating_add(self.settings.min_rtt_window);
+        let expired = ack.now > self.min_rtt_stamp.saturating_add(self.settings.min_rtt_window);
         if let Some(rtt) = ack.rtt {
             if self.min_rtt.is_none_or(|min| rtt < min) || (expired && !ack.maybe_delayed) {
                 self.min_rtt = Some(rtt.max(1));
@@ -396,11 +381,7 @@ impl Bbr {
     fn save_cwnd(&mut self) {
         let disturbed = matches!(self.previous_state, CaState::Recovery | CaState::Loss)
             || self.mode == Mode::ProbeRtt;
-        self.prior_cwnd = if disturbed {
-            self.prior_cwnd.max(self.cwnd)
-        } else {
-            self.cwnd
-        };
+        self.prior_cwnd = if disturbed { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
     }
 
     /// Window in and after recovery. `true`: it is settled, by packet conservation.
@@ -470,8 +451,7 @@ impl Controller for Bbr {
         self.update_bandwidth(ack);
         if ack.acked > 0 && ack.rate.has_data && ack.rate.interval > 0 {
             let bw = self.bw() / self.mss as f64;
-            self.aggregation
-                .update(ack.now, acked, bw, self.cwnd, self.round_start);
+            self.aggregation.update(ack.now, acked, bw, self.cwnd, self.round_start);
         }
         self.update_cycle(ack);
         self.check_full_pipe(ack);
@@ -539,8 +519,7 @@ impl Controller for Bbr {
     }
 
     fn ssthresh(&self) -> u64 {
-        self.ssthresh
-            .map_or(SSTHRESH_INFINITE, |segments| segments * self.mss)
+        self.ssthresh.map_or(SSTHRESH_INFINITE, |segments| segments * self.mss)
     }
 
     fn pacing_rate(&self) -> Option<f64> {
@@ -562,10 +541,7 @@ impl Controller for Bbr {
 
     fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
         out("bw_bps", self.bw() * 8.0);
-        out(
-            "min_rtt_ms",
-            self.min_rtt.map_or(f64::NAN, |rtt| rtt as f64 * 1e-6),
-        );
+        out("min_rtt_ms", self.min_rtt.map_or(f64::NAN, |rtt| rtt as f64 * 1e-6));
         out("pacing_gain", self.pacing_gain);
         out("cwnd_gain", self.cwnd_gain);
         out("extra_acked", self.aggregation.max() as f64);

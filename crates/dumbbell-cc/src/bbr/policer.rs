@@ -202,10 +202,7 @@ mod tests {
         let mut policer = policer();
         let verdicts = run(&mut policer, 60, 40_000, 12_000);
         let adopted = verdicts.iter().position(|v| *v == Verdict::Adopt).unwrap();
-        let released = verdicts
-            .iter()
-            .position(|v| *v == Verdict::Release)
-            .unwrap();
+        let released = verdicts.iter().position(|v| *v == Verdict::Release).unwrap();
         assert!((6..=9).contains(&adopted), "{adopted}");
         assert_eq!(released - adopted, 48);
     }
@@ -220,10 +217,6 @@ mod tests {
     #[test]
     fn loss_below_a_fifth_is_no_policer() {
         let mut policer = policer();
-        assert!(
-            run(&mut policer, 200, 40_000, 7_000)
-                .iter()
-                .all(|v| *v == Verdict::None)
-        );
+        assert!(run(&mut policer, 200, 40_000, 7_000).iter().all(|v| *v == Verdict::None));
     }
 }

@@ -24,13 +24,7 @@ pub(crate) fn info() -> ControllerInfo {
                 gain,
                 "pacing and window gain in Startup",
             ),
-            ParamInfo::new(
-                "drain_gain",
-                "number",
-                DRAIN_GAIN,
-                gain,
-                "pacing gain in Drain",
-            ),
+            ParamInfo::new("drain_gain", "number", DRAIN_GAIN, gain, "pacing gain in Drain"),
             ParamInfo::new("cwnd_gain", "number", 2.0, gain, "window gain in ProbeBW"),
             ParamInfo::new(
                 "probe_up_gain",

@@ -69,8 +69,7 @@ impl Linux {
 
     /// Time since the epoch began.
     pub(super) fn age(&self, now: Nanos) -> Option<Nanos> {
-        self.epoch
-            .map(|epoch| now.saturating_sub(epoch * NANOS_PER_MS))
+        self.epoch.map(|epoch| now.saturating_sub(epoch * NANOS_PER_MS))
     }
 
     /// Count `acked` bytes and return the segments to be acked per segment of growth.
@@ -125,16 +124,8 @@ impl Linux {
         } else {
             self.origin.saturating_add(delta)
         };
-        let count = if target > cwnd {
-            cwnd / (target - cwnd)
-        } else {
-            FLAT * cwnd
-        };
-        if self.w_max == 0 {
-            count.min(FIRST_EPOCH)
-        } else {
-            count
-        }
+        let count = if target > cwnd { cwnd / (target - cwnd) } else { FLAT * cwnd };
+        if self.w_max == 0 { count.min(FIRST_EPOCH) } else { count }
     }
 
     /// Step count that catches up with the window of Reno within a round trip, if that is larger.
@@ -146,11 +137,7 @@ impl Linux {
             self.acked -= steps * per_segment;
             self.w_est += steps;
         }
-        if self.w_est > cwnd {
-            cwnd / (self.w_est - cwnd)
-        } else {
-            u64::MAX
-        }
+        if self.w_est > cwnd { cwnd / (self.w_est - cwnd) } else { u64::MAX }
     }
 
     pub(super) fn on_congestion(&mut self, cwnd: u64) {
@@ -171,10 +158,6 @@ impl Linux {
 
     /// W_max (segments), K (s), W_est (segments).
     pub(super) fn record(&self) -> (f64, f64, f64) {
-        (
-            self.w_max as f64,
-            self.k as f64 / TICKS as f64,
-            self.w_est as f64,
-        )
+        (self.w_max as f64, self.k as f64 / TICKS as f64, self.w_est as f64)
     }
 }

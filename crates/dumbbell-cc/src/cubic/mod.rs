@@ -47,28 +47,14 @@ pub(crate) fn info() -> ControllerInfo {
             (0.1, 0.99),
             "factor by which a congestion event multiplies the window",
         ),
-        ParamInfo::new(
-            "c",
-            "number",
-            0.4,
-            (0.001, 1000.0),
-            "C of the cubic, segments/s^3",
-        ),
+        ParamInfo::new("c", "number", 0.4, (0.001, 1000.0), "C of the cubic, segments/s^3"),
         ParamInfo::flag(
             "fast_convergence",
             true,
             "lower W_max further when it has fallen (RFC 9438 section 4.7)",
         ),
-        ParamInfo::flag(
-            "reno_friendly",
-            true,
-            "never slower than Reno (RFC 9438 section 4.3)",
-        ),
-        ParamInfo::flag(
-            "linux",
-            true,
-            "growth as Linux computes it; false: as RFC 9438 says",
-        ),
+        ParamInfo::flag("reno_friendly", true, "never slower than Reno (RFC 9438 section 4.3)"),
+        ParamInfo::flag("linux", true, "growth as Linux computes it; false: as RFC 9438 says"),
         loss_based::basis_param(),
     ];
     params.extend(slow_start::params("hystart"));
@@ -97,11 +83,7 @@ struct Settings {
 impl Settings {
     /// W_max after a congestion event at `cwnd` (RFC 9438 section 4.7).
     fn next_w_max(&self, cwnd: f64, w_max: f64) -> f64 {
-        if self.fast_convergence && cwnd < w_max {
-            cwnd * (1.0 + self.beta) / 2.0
-        } else {
-            cwnd
-        }
+        if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd }
     }
 }
 
@@ -163,10 +145,7 @@ impl Cubic {
     fn observe(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
             if let Growth::Linux(growth) = &self.growth {
-                if growth
-                    .age(ack.now)
-                    .is_some_and(|age| age < DELAY_SAMPLE_PAUSE)
-                {
+                if growth.age(ack.now).is_some_and(|age| age < DELAY_SAMPLE_PAUSE) {
                     return;
                 }
             }
@@ -229,9 +208,7 @@ impl Controller for Cubic {
         }
         let mut acked = ack.acked;
         if self.window.in_slow_start() {
-            acked = self
-                .window
-                .slow_start(self.slow_start.growth(acked, self.window.mss()));
+            acked = self.window.slow_start(self.slow_start.growth(acked, self.window.mss()));
             if acked == 0 {
                 return;
             }

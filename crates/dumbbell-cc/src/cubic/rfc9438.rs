@@ -79,21 +79,14 @@ impl Rfc9438 {
             self.w_est = cwnd;
             let distance = (self.w_max - cwnd).max(0.0);
             self.k = libm::cbrt(distance / self.settings.c);
-            Epoch {
-                start: now,
-                origin: self.w_max.max(cwnd),
-            }
+            Epoch { start: now, origin: self.w_max.max(cwnd) }
         });
         let elapsed = now.saturating_sub(epoch.start);
         let w_cubic = |t: Nanos| {
             let offset = t as f64 * 1e-9 - self.k;
             self.settings.c * offset * offset * offset + epoch.origin
         };
-        let alpha = if self.w_est >= self.cwnd_prior {
-            1.0
-        } else {
-            self.alpha
-        };
+        let alpha = if self.w_est >= self.cwnd_prior { 1.0 } else { self.alpha };
         self.w_est += alpha * acked / cwnd;
 
         let grown = if self.settings.reno_friendly && w_cubic(elapsed) < self.w_est {

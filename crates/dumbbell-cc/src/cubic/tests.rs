@@ -9,12 +9,7 @@ fn cubic(linux: bool) -> Cubic {
     let given = json!({"linux": linux});
     let params = Params::check(NAME, &info().params, given.as_object().unwrap()).unwrap();
     let mut cubic = Cubic::new(&params);
-    cubic.on_start(&Start {
-        now: 0,
-        mss: MSS,
-        initial_window: 500_000,
-        rtt: Some(50 * MS),
-    });
+    cubic.on_start(&Start { now: 0, mss: MSS, initial_window: 500_000, rtt: Some(50 * MS) });
     cubic
 }
 
@@ -86,15 +81,8 @@ fn undo_restores_all_state() {
             }
             assert_ne!(format!("{:?}", cubic.growth), growth);
             assert!(!linux || !timeout || cubic.delay_min != delay_min);
-            cubic.on_undo(&Undo {
-                now: 4020 * MS,
-                mss: MSS,
-                timeout,
-            });
-            assert_eq!(
-                format!("{:?}", (cubic.window.segments(), cubic.window.ssthresh())),
-                window
-            );
+            cubic.on_undo(&Undo { now: 4020 * MS, mss: MSS, timeout });
+            assert_eq!(format!("{:?}", (cubic.window.segments(), cubic.window.ssthresh())), window);
             match (&cubic.growth, linux) {
                 (Growth::Linux(_), true) => assert_eq!(format!("{:?}", cubic.growth), growth),
                 (Growth::Rfc(_), false) => assert_eq!(format!("{:?}", cubic.growth), growth),
@@ -110,17 +98,9 @@ fn undo_restores_all_state() {
 fn an_event_is_undone_once() {
     let mut cubic = grown(true);
     cubic.on_congestion(&congestion(4000 * MS));
-    cubic.on_undo(&Undo {
-        now: 4001 * MS,
-        mss: MSS,
-        timeout: false,
-    });
+    cubic.on_undo(&Undo { now: 4001 * MS, mss: MSS, timeout: false });
     cubic.window.cut(100);
-    cubic.on_undo(&Undo {
-        now: 4002 * MS,
-        mss: MSS,
-        timeout: false,
-    });
+    cubic.on_undo(&Undo { now: 4002 * MS, mss: MSS, timeout: false });
     assert_eq!(cubic.window.segments(), 100);
 }
 
@@ -130,13 +110,7 @@ fn an_event_is_undone_once() {
 fn a_timeout_starts_again_with_k_zero() {
     for linux in [true, false] {
         let mut cubic = cubic(linux);
-        let timeout = |first| Rto {
-            now: 0,
-            mss: MSS,
-            inflight: 0,
-            first,
-            delivered: 0,
-        };
+        let timeout = |first| Rto { now: 0, mss: MSS, inflight: 0, first, delivered: 0 };
         cubic.on_rto(&timeout(true));
         assert_eq!((cubic.window.segments(), cubic.window.ssthresh()), (1, 350));
         cubic.on_rto(&timeout(false));
@@ -181,10 +155,7 @@ fn k_is_exact_from_one_segment_to_a_thousand_seconds() {
         assert!(count >= 2);
         let (_, k, _) = growth.record();
         let expected = ((w_max - cwnd) as f64 / (410.0 / 1024.0)).powf(1.0 / 3.0);
-        assert!(
-            (k - expected).abs() <= 1.0 / 1024.0,
-            "{w_max}: {k} against {expected}"
-        );
+        assert!((k - expected).abs() <= 1.0 / 1024.0, "{w_max}: {k} against {expected}");
         // Far beyond the plateau the step count stays within its bounds.
         for seconds in [1, 1000, 1_000_000, 1_000_000_000] {
             window.grow(1);
@@ -205,9 +176,7 @@ fn constants_are_those_of_the_kernel() {
     for round in 1..=150 {
         cubic.on_ack(&ack(MS + round * 50 * MS, cubic.window.segments()));
     }
-    let Growth::Linux(growth) = &cubic.growth else {
-        panic!()
-    };
+    let Growth::Linux(growth) = &cubic.growth else { panic!() };
     let w_est = growth.record().2;
     assert!((w_est - 350.0 - 80.0).abs() < 4.0, "{w_est}");
 }

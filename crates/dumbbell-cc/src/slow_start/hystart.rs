@@ -95,9 +95,7 @@ impl SlowStart for HyStart {
         }
         if self.settings.train && ack.now.saturating_sub(self.last_ack) <= self.settings.ack_delta {
             self.last_ack = ack.now;
-            let span = view
-                .delay_min
-                .saturating_add(Self::train_allowance(ack, view));
+            let span = view.delay_min.saturating_add(Self::train_allowance(ack, view));
             let limit = if view.paced { span } else { span / 2 };
             self.found |= ack.now.saturating_sub(self.round_start) > limit;
         }
@@ -137,11 +135,7 @@ mod tests {
         rtts: &[Nanos],
         paced: bool,
     ) -> Option<usize> {
-        let view = View {
-            cwnd: 100,
-            delay_min: 40 * MS,
-            paced,
-        };
+        let view = View { cwnd: 100, delay_min: 40 * MS, paced };
         rtts.iter().enumerate().find_map(|(i, &rtt)| {
             let ack = Ack {
                 now: start + i as u64 * gap,
@@ -160,10 +154,7 @@ mod tests {
     #[test]
     fn a_train_of_half_the_minimum_rtt_ends_it() {
         let mut hystart = HyStart::new(HyStartSettings::default());
-        assert_eq!(
-            round(&mut hystart, 1, MS, MS, &[40 * MS; 60], false),
-            Some(21)
-        );
+        assert_eq!(round(&mut hystart, 1, MS, MS, &[40 * MS; 60], false), Some(21));
         let mut paced = HyStart::new(HyStartSettings::default());
         assert_eq!(round(&mut paced, 1, MS, MS, &[40 * MS; 60], true), Some(42));
     }
@@ -171,10 +162,7 @@ mod tests {
     #[test]
     fn a_gap_above_the_spacing_breaks_the_train() {
         let mut hystart = HyStart::new(HyStartSettings::default());
-        assert_eq!(
-            round(&mut hystart, 1, MS, 3 * MS, &[40 * MS; 60], false),
-            None
-        );
+        assert_eq!(round(&mut hystart, 1, MS, 3 * MS, &[40 * MS; 60], false), None);
     }
 
     /// The eighth of 40 ms is 5 ms; the ninth sample of a round is the first that may decide.
@@ -183,10 +171,7 @@ mod tests {
         let mut hystart = HyStart::new(HyStartSettings::default());
         assert_eq!(round(&mut hystart, 1, MS, 0, &[45 * MS; 20], false), None);
         let mut hystart = HyStart::new(HyStartSettings::default());
-        assert_eq!(
-            round(&mut hystart, 1, MS, 0, &[46 * MS; 20], false),
-            Some(8)
-        );
+        assert_eq!(round(&mut hystart, 1, MS, 0, &[46 * MS; 20], false), Some(8));
     }
 
     /// One spike among low samples is not a rise (the minimum counts).
@@ -201,11 +186,7 @@ mod tests {
     #[test]
     fn extreme_rtts_do_not_overflow() {
         let mut hystart = HyStart::new(HyStartSettings::default());
-        let view = View {
-            cwnd: 1_000_000_000,
-            delay_min: Nanos::MAX,
-            paced: false,
-        };
+        let view = View { cwnd: 1_000_000_000, delay_min: Nanos::MAX, paced: false };
         for rtt in [0, 1, Nanos::MAX, 1] {
             let ack = Ack {
                 now: Nanos::MAX,

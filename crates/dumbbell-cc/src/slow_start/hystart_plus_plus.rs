@@ -88,10 +88,7 @@ impl HyStartPlusPlus {
         } else if let Some(last) = self.last_min {
             let rise = rtt_threshold(last, self.settings.min_thresh, self.settings.max_thresh);
             if current >= last.saturating_add(rise) {
-                self.css = Some(Css {
-                    baseline: current,
-                    rounds: 0,
-                });
+                self.css = Some(Css { baseline: current, rounds: 0 });
             }
         }
     }
@@ -119,16 +116,8 @@ impl SlowStart for HyStartPlusPlus {
         if self.done {
             return acked;
         }
-        let acked = if self.paced {
-            acked
-        } else {
-            acked.min(self.settings.l.saturating_mul(mss))
-        };
-        if self.css.is_some() {
-            acked / self.settings.css_growth_divisor
-        } else {
-            acked
-        }
+        let acked = if self.paced { acked } else { acked.min(self.settings.l.saturating_mul(mss)) };
+        if self.css.is_some() { acked / self.settings.css_growth_divisor } else { acked }
     }
 
     fn on_congestion(&mut self) {
@@ -140,11 +129,7 @@ impl SlowStart for HyStartPlusPlus {
     }
 
     fn phase(&self) -> &'static str {
-        if self.css.is_some() && !self.done {
-            "css"
-        } else {
-            "slow_start"
-        }
+        if self.css.is_some() && !self.done { "css" } else { "slow_start" }
     }
 }
 
@@ -153,11 +138,7 @@ mod tests {
     use super::*;
 
     const MS: Nanos = 1_000_000;
-    const VIEW: View = View {
-        cwnd: 100,
-        delay_min: 40 * MS,
-        paced: false,
-    };
+    const VIEW: View = View { cwnd: 100, delay_min: 40 * MS, paced: false };
 
     /// One round of ten ACKs with the same RTT. Returns whether slow start ended.
     fn round(part: &mut HyStartPlusPlus, number: u64, rtt: Nanos) -> bool {

@@ -11,12 +11,7 @@ pub const S: Nanos = 1_000_000_000;
 pub const MSS: u32 = 1448;
 
 pub fn controller(kind: &str, params: &Value) -> Box<dyn Controller> {
-    build(
-        kind,
-        params.as_object().expect("parameters are an object"),
-        1,
-    )
-    .expect("valid")
+    build(kind, params.as_object().expect("parameters are an object"), 1).expect("valid")
 }
 
 /// A controller fed with whole round trips, its window always used up.
@@ -37,13 +32,7 @@ impl Script {
             initial_window: initial * u64::from(MSS),
             rtt: Some(rtt),
         });
-        Self {
-            cc,
-            now: 0,
-            rtt,
-            una: 0,
-            round: 0,
-        }
+        Self { cc, now: 0, rtt, una: 0, round: 0 }
     }
 
     pub fn segments(&self) -> u64 {

@@ -16,6 +16,8 @@ struct Packet {
     inflight: u64,
     lost: u64,
     acked: bool,
+    /// It repeats data from before the recovery point.
+    repair: bool,
 }
 
 pub struct Pipe {
@@ -48,18 +50,16 @@ pub struct Pipe {
     round: u64,
     limited_until: u64,
     recover: Option<u64>,
+    /// Lost data from before the recovery point: not sent again yet, and not acked yet.
+    to_repair: u64,
+    unrepaired: u64,
 }
 
 const BYTES: u64 = MSS as u64;
 
 impl Pipe {
     pub fn new(mut cc: Box<dyn Controller>, rate: f64, rtt: Nanos, limit: usize) -> Self {
-        cc.on_start(&Start {
-            now: 0,
-            mss: MSS,
-            initial_window: 10 * BYTES,
-            rtt: Some(rtt),
-        });
+        cc.on_start(&Start { now: 0, mss: MSS, initial_window: 10 * BYTES, rtt: Some(rtt) });
         Self {
             cc,
             now: 0,
@@ -85,7 +85,14 @@ impl Pipe {
             round: 0,
             limited_until: 0,
             recover: None,
+            to_repair: 0,
+            unrepaired: 0,
         }
+    }
+
+    /// Start of the random losses.
+    pub fn seed(&mut self, seed: u64) {
+        self.random = rand_pcg::Pcg32::seed_from_u64(seed);
     }
 
     fn transmission(&self) -> Nanos {
@@ -115,7 +122,9 @@ impl Pipe {
             inflight: self.inflight,
             lost: self.lost,
             acked: false,
+            repair: self.to_repair > 0,
         });
+        self.to_repair = self.to_repair.saturating_sub(1);
         if let Some(rate) = self.cc.pacing_rate() {
             self.next_send = self.next_send.max(self.now) + (BYTES as f64 * 1e9 / rate) as Nanos;
         }
@@ -154,6 +163,7 @@ impl Pipe {
                     self.first = self.next_number();
                     self.packets.clear();
                     self.inflight = 0;
+                    (self.recover, self.to_repair, self.unrepaired) = (None, 0, 0);
                 }
             }
         }
@@ -170,6 +180,7 @@ impl Pipe {
         let before = self.inflight;
         let packet = self.packets[index];
         self.packets[index].acked = true;
+        self.unrepaired -= u64::from(packet.repair);
         self.inflight -= BYTES;
         self.delivered += BYTES;
         self.delivered_time = self.now;
@@ -179,7 +190,7 @@ impl Pipe {
         self.min_rtt = self.min_rtt.min(rtt);
 
         // In order, so what is three behind is lost.
-        let mut newly_lost = 0;
+        let (mut newly_lost, mut new_event) = (0, false);
         while let Some(front) = self.packets.front() {
             if !front.acked {
                 if self.first + 3 > number {
@@ -187,17 +198,29 @@ impl Pipe {
                 }
                 newly_lost += BYTES;
                 self.inflight -= BYTES;
+                // What was sent before the cut is part of the same event.
+                if front.repair {
+                    self.to_repair += 1;
+                } else if self.recover.is_some_and(|recover| self.first < recover) {
+                    self.to_repair += 1;
+                    self.unrepaired += 1;
+                } else if self.recover.is_none() {
+                    new_event = true;
+                    self.to_repair += 1;
+                    self.unrepaired += 1;
+                    self.recover = Some(self.next_number());
+                }
             }
             self.packets.pop_front();
             self.first += 1;
         }
         self.lost += newly_lost;
-        if self.recover.is_some_and(|recover| self.first >= recover) {
+        // Recovery ends when all data outstanding at its start has arrived, repairs included.
+        if self.unrepaired == 0 && self.recover.is_some_and(|recover| self.first >= recover) {
             self.recover = None;
             self.cc.on_recovery_exit(self.now);
         }
-        if newly_lost > 0 && self.recover.is_none() {
-            self.recover = Some(self.next_number());
+        if new_event {
             self.cuts.push((self.now, self.cc.cwnd() / BYTES));
             self.cc.on_congestion(&Congestion {
                 now: self.now,
@@ -243,11 +266,7 @@ impl Pipe {
             round_start,
             cwnd_limited: true,
             advances: true,
-            state: if self.recover.is_some() {
-                CaState::Recovery
-            } else {
-                CaState::Open
-            },
+            state: if self.recover.is_some() { CaState::Recovery } else { CaState::Open },
             ..Ack::default()
         };
         self.cc.on_ack(&ack);
