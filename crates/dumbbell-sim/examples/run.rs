@@ -9,9 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: run CONFIG.json")?;
     let config: Config = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let start = Instant::now();
-    let output = run(&config, &NoCustomControllers, &mut |_| {
-        ControlFlow::Continue(())
-    })?;
+    let output = run(&config, &NoCustomControllers, &mut |_| ControlFlow::Continue(()))?;
     let wall = start.elapsed().as_secs_f64();
     println!("{}", serde_json::to_string_pretty(&output.summary)?);
     let totals = &output.summary.totals;

@@ -52,28 +52,21 @@ impl<'a> Engine<'a> {
         let mut change = 0;
         for link in &self.config.links {
             for at in &link.changes {
-                self.timers
-                    .push(at.at_ns, timer_id(TimerKind::LinkChange, change));
+                self.timers.push(at.at_ns, timer_id(TimerKind::LinkChange, change));
                 change += 1;
             }
         }
         for (index, flow) in self.config.flows.iter().enumerate() {
             let index = index as u32;
-            self.timers
-                .push(flow.start_ns, timer_id(TimerKind::Source, index));
+            self.timers.push(flow.start_ns, timer_id(TimerKind::Source, index));
             let (from, to) = self.entries[index as usize].window(self.end);
             self.timers.push(from, timer_id(TimerKind::Mark, 2 * index));
-            self.timers
-                .push(to, timer_id(TimerKind::Mark, 2 * index + 1));
+            self.timers.push(to, timer_id(TimerKind::Mark, 2 * index + 1));
         }
         for (index, probe) in self.config.probes.iter().enumerate() {
-            self.timers
-                .push(probe.start_ns, timer_id(TimerKind::Probe, index as u32));
+            self.timers.push(probe.start_ns, timer_id(TimerKind::Probe, index as u32));
         }
-        self.timers.push(
-            self.config.warmup_ns,
-            timer_id(TimerKind::Mark, u32::MAX >> 4),
-        );
+        self.timers.push(self.config.warmup_ns, timer_id(TimerKind::Mark, u32::MAX >> 4));
         self.timers.push(0, timer_id(TimerKind::Tick, 0));
     }
 
@@ -98,14 +91,8 @@ impl<'a> Engine<'a> {
             && !self.config.capture
             && !lossy
             && links.last().is_some_and(|&last| {
-                let steady = self.config.links[last]
-                    .changes
-                    .iter()
-                    .all(|c| c.delay_ns.is_none());
-                let plain = self.links[last]
-                    .impairment
-                    .as_ref()
-                    .is_none_or(|i| i.only_loses());
+                let steady = self.config.links[last].changes.iter().all(|c| c.delay_ns.is_none());
+                let plain = self.links[last].impairment.as_ref().is_none_or(|i| i.only_loses());
                 steady && plain
             });
         let last = links.last().copied().filter(|_| merged);
@@ -126,9 +113,7 @@ impl<'a> Engine<'a> {
         let (cc_name, effective_cc, may_fail) = match &flow.transport {
             Transport::Tcp(tcp) => {
                 let cc = self.build_controller(tcp, &flow.id, 0)?;
-                let custom = dumbbell_cc::list()
-                    .iter()
-                    .all(|info| info.name != tcp.cc.kind);
+                let custom = dumbbell_cc::list().iter().all(|info| info.name != tcp.cc.kind);
                 let effective = json!({
                     "kind": tcp.cc.kind,
                     "params": tcp.cc.params,
@@ -139,10 +124,7 @@ impl<'a> Engine<'a> {
             Transport::Udp { .. } => ("udp".into(), serde_json::Value::Null, false),
         };
         let ordered = flow.route.iter().all(|&link| {
-            !self.links[link]
-                .impairment
-                .as_ref()
-                .is_some_and(|i| i.reorders() || !i.only_loses())
+            !self.links[link].impairment.as_ref().is_some_and(|i| i.reorders() || !i.only_loses())
         });
         Ok(Entry {
             id: flow.id.clone(),
@@ -179,10 +161,7 @@ impl<'a> Engine<'a> {
             connections: 0,
             slot: None,
             free: Vec::new(),
-            source: Source::new(Stream::new(
-                self.config.seed,
-                &format!("{}/traffic", flow.id),
-            )),
+            source: Source::new(Stream::new(self.config.seed, &format!("{}/traffic", flow.id))),
         })
     }
 
@@ -208,44 +187,27 @@ fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {
     };
     let discipline = match &link.capacity {
         Capacity::Unlimited => Discipline::Unlimited,
-        Capacity::Constant { bps } => {
+        Capacity::Constant { bps, shaper_burst_bytes } => {
             let queue = queue()?;
+            let transmitter = Transmitter::new(*bps, *shaper_burst_bytes);
             let steady = link.changes.iter().all(|change| change.bps.is_none());
             match queue.fifo_fixed_rate() {
                 Some(limit) if steady && !config.hop_by_hop && !config.capture => {
-                    Discipline::Computed(ComputedFifo::new(*bps, limit))
+                    Discipline::Computed(ComputedFifo::new(transmitter, limit))
                 }
                 _ => {
-                    let transmitter = Transmitter::new(*bps);
-                    let server = Server::Constant {
-                        transmitter,
-                        sending: None,
-                        last_end: 0,
-                    };
+                    let server = Server::Constant { transmitter, sending: None, busy: false };
                     Discipline::Stored(Box::new(StoredQueue { queue, server }))
                 }
             }
         }
         Capacity::Trace { ms, mtu } => {
             let trace = Trace::new(ms.clone(), *mtu);
-            let server = Server::Trace {
-                trace,
-                partial: None,
-                scheduled: false,
-                wasted: 0,
-            };
-            Discipline::Stored(Box::new(StoredQueue {
-                queue: queue()?,
-                server,
-            }))
+            let server = Server::Trace { trace, partial: None, scheduled: false, wasted: 0 };
+            Discipline::Stored(Box::new(StoredQueue { queue: queue()?, server }))
         }
     };
     let may_change = link.changes.iter().any(|change| change.loss.is_some());
     let impairment = Impairment::new(&link.impairments, may_change, config.seed, &link.id);
-    Ok(Link::new(
-        discipline,
-        link.framing,
-        link.delay_ns,
-        impairment,
-    ))
+    Ok(Link::new(discipline, link.framing, link.delay_ns, impairment))
 }

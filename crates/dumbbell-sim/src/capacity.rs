@@ -8,14 +8,43 @@ pub(crate) struct Transmitter {
     remainder: u64,
     /// Quotient and remainder of the last size asked for.
     cached: (u32, u64, u64),
+    /// When the next transmission may start. For a shaper: when the tokens reach zero.
+    free_at: u64,
+    /// Of a shaper: how long the bucket takes to fill.
+    burst: Option<u64>,
 }
 
 impl Transmitter {
-    pub(crate) fn new(bps: u64) -> Self {
-        Self {
-            bps,
-            remainder: 0,
-            cached: (0, 0, 0),
+    pub(crate) fn new(bps: u64, shaper_burst_bytes: Option<u32>) -> Self {
+        let burst = shaper_burst_bytes.map(|bytes| u64::from(bytes) * 8_000_000_000 / bps);
+        Self { bps, remainder: 0, cached: (0, 0, 0), free_at: 0, burst }
+    }
+
+    pub(crate) fn free_at(&self) -> u64 {
+        self.free_at
+    }
+
+    pub(crate) fn is_shaper(&self) -> bool {
+        self.burst.is_some()
+    }
+
+    /// Transmit a packet that is next at `now`: (start, when it has left). A shaper lets it go when
+    /// the tokens are not negative and then charges it; unused tokens add up to the burst.
+    #[inline]
+    pub(crate) fn transmit(&mut self, now: u64, bytes: u32) -> (u64, u64) {
+        let start = now.max(self.free_at);
+        match self.burst {
+            None => {
+                let fresh = self.free_at < start;
+                self.free_at = start + self.serialise(bytes, fresh);
+                (start, self.free_at)
+            }
+            Some(burst) => {
+                let base = self.free_at.max(start.saturating_sub(burst));
+                let fresh = base > self.free_at;
+                self.free_at = base + self.serialise(bytes, fresh);
+                (start, start)
+            }
         }
     }
 
@@ -25,7 +54,7 @@ impl Transmitter {
 
     /// Transmission time of the next packet; `fresh` if the transmitter was idle before it.
     #[inline]
-    pub(crate) fn serialise(&mut self, bytes: u32, fresh: bool) -> u64 {
+    fn serialise(&mut self, bytes: u32, fresh: bool) -> u64 {
         if self.cached.0 != bytes {
             let work = u64::from(bytes) * 8_000_000_000;
             self.cached = (bytes, work / self.bps, work % self.bps);
@@ -42,13 +71,17 @@ impl Transmitter {
         }
     }
 
-    /// Switch to another rate at `now` while a packet is to end at `done`: its new end.
-    pub(crate) fn change(&mut self, bps: u64, now: u64, done: u64) -> u64 {
-        let left = u128::from(done.saturating_sub(now)) * u128::from(self.bps);
-        let (old, new) = (left / u128::from(bps), left % u128::from(bps));
-        *self = Self::new(bps);
-        self.remainder = new as u64;
-        now + old as u64
+    /// Switch to another rate at `now`, also for the packet in transmission: what is left of it
+    /// takes as long as the new rate says.
+    pub(crate) fn change(&mut self, bps: u64, now: u64) {
+        let left = u128::from(self.free_at.saturating_sub(now)) * u128::from(self.bps);
+        let ns = (left / u128::from(bps)) as u64;
+        let burst = self
+            .burst
+            .map(|burst| (u128::from(burst) * u128::from(self.bps) / u128::from(bps)) as u64);
+        let remainder = (left % u128::from(bps)) as u64;
+        let free_at = if self.free_at > now { now + ns } else { self.free_at };
+        *self = Self { bps, remainder, cached: (0, 0, 0), free_at, burst };
     }
 }
 
@@ -65,12 +98,7 @@ pub(crate) struct Trace {
 impl Trace {
     /// `ms` must be non-empty, ascending, and end above 0.
     pub(crate) fn new(ms: Vec<u64>, mtu: u32) -> Self {
-        Self {
-            ms,
-            mtu,
-            index: 0,
-            base_ms: 0,
-        }
+        Self { ms, mtu, index: 0, base_ms: 0 }
     }
 
     /// Time in nanoseconds of the next unused opportunity.
@@ -130,19 +158,16 @@ mod tests {
     #[test]
     fn carries_the_remainder() {
         let mut transmitter = Transmitter::new(384_000_000_000);
-        let times: Vec<u64> = (0..4)
-            .map(|i| transmitter.serialise(1500, i == 0))
-            .collect();
+        let times: Vec<u64> = (0..4).map(|i| transmitter.serialise(1500, i == 0)).collect();
         assert_eq!(times.iter().sum::<u64>(), 125);
     }
 
     /// 1 Gbit/s for 1 s of 1514-byte frames: bytes within 0.01 % (deepspaceip/dipt-quic-workbench#53).
     #[test]
     fn loses_no_capacity() {
-        let mut transmitter = Transmitter::new(1_000_000_000);
-        let (mut now, mut bytes) = (0, 0u64);
-        while now < 1_000_000_000 {
-            now += transmitter.serialise(1514, bytes == 0);
+        let mut transmitter = Transmitter::new(1_000_000_000, None);
+        let mut bytes = 0u64;
+        while transmitter.transmit(0, 1514).1 < 1_000_000_000 {
             bytes += 1514;
         }
         assert!((bytes as f64 / 125e6 - 1.0).abs() < 1e-4);
@@ -155,10 +180,7 @@ mod tests {
         let done = transmitter.serialise(1250, true);
         assert_eq!(done, 10_000_000_000);
         // 9000 of 10000 bits are left and now take 90 us.
-        assert_eq!(
-            transmitter.change(100_000_000, 1_000_000_000, done),
-            1_000_090_000
-        );
+        assert_eq!(transmitter.change(100_000_000, 1_000_000_000, done), 1_000_090_000);
     }
 
     /// Mahimahi loops: "1" is a packet a millisecond, "1 1 2" three in two.

@@ -9,33 +9,20 @@ const MAX_LINKS: usize = 1 << 20;
 const MAX_HOPS: usize = 250;
 
 fn ensure(ok: bool, key: &str, message: &str) -> Result<(), RunError> {
-    if ok {
-        Ok(())
-    } else {
-        Err(RunError::config(key, message))
-    }
+    if ok { Ok(()) } else { Err(RunError::config(key, message)) }
 }
 
 fn probability(value: f64, key: &str) -> Result<(), RunError> {
-    ensure(
-        (0.0..=1.0).contains(&value),
-        key,
-        "expected a probability between 0 and 1",
-    )
+    ensure((0.0..=1.0).contains(&value), key, "expected a probability between 0 and 1")
 }
 
 fn loss(law: &Loss, key: &str) -> Result<(), RunError> {
     match law {
         Loss::None | Loss::Nth { .. } => Ok(()),
         Loss::Bernoulli { p } => probability(*p, key),
-        Loss::GilbertElliott {
-            p,
-            r,
-            loss_bad,
-            loss_good,
-        } => [p, r, loss_bad, loss_good]
-            .into_iter()
-            .try_for_each(|&value| probability(value, key)),
+        Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
+            [p, r, loss_bad, loss_good].into_iter().try_for_each(|&value| probability(value, key))
+        }
         Loss::Periodic { period } => ensure(*period > 0, key, "expected a period of at least 1"),
     }
 }
@@ -51,32 +38,16 @@ fn law(law: &Law, key: &str) -> Result<(), RunError> {
         }
         Law::Empirical { values } => !values.is_empty() && values.iter().all(|&v| positive(v)),
     };
-    ensure(
-        ok,
-        key,
-        "expected finite values of at least 0 (and a Pareto shape above 1)",
-    )
+    ensure(ok, key, "expected finite values of at least 0 (and a Pareto shape above 1)")
 }
 
 impl Config {
     /// # Errors
     /// The first value that the engine cannot run with.
     pub fn check(&self) -> Result<(), RunError> {
-        ensure(
-            self.duration_ns > 0,
-            "duration_ns",
-            "expected a time above 0",
-        )?;
-        ensure(
-            self.duration_ns < 1 << 62,
-            "duration_ns",
-            "expected less than 146 years",
-        )?;
-        ensure(
-            self.warmup_ns < self.duration_ns,
-            "warmup_ns",
-            "expected less than the duration",
-        )?;
+        ensure(self.duration_ns > 0, "duration_ns", "expected a time above 0")?;
+        ensure(self.duration_ns < 1 << 62, "duration_ns", "expected less than 146 years")?;
+        ensure(self.warmup_ns < self.duration_ns, "warmup_ns", "expected less than the duration")?;
         ensure(
             self.interval_ns == 0 || self.interval_ns >= 1_000_000,
             "interval_ns",
@@ -85,29 +56,19 @@ impl Config {
         ensure(self.links.len() <= MAX_LINKS, "links", "too many links")?;
         ensure(self.flows.len() <= MAX_FLOWS, "flows", "too many flows")?;
         self.links.iter().try_for_each(check_link)?;
-        self.flows
-            .iter()
-            .try_for_each(|flow| self.check_flow(flow))?;
+        self.flows.iter().try_for_each(|flow| self.check_flow(flow))?;
         for probe in &self.probes {
             let key = format!("probes.{}", probe.id);
             self.check_route(&probe.route, &key)?;
             self.check_route(&probe.reverse_route, &key)?;
             ensure(probe.interval_ns > 0, &key, "expected an interval above 0")?;
-            ensure(
-                (28..=65_000).contains(&probe.size_bytes),
-                &key,
-                "expected 28 to 65000 bytes",
-            )?;
+            ensure((28..=65_000).contains(&probe.size_bytes), &key, "expected 28 to 65000 bytes")?;
         }
         Ok(())
     }
 
     fn check_route(&self, route: &[usize], key: &str) -> Result<(), RunError> {
-        ensure(
-            route.iter().all(|&link| link < self.links.len()),
-            key,
-            "a route names no link",
-        )?;
+        ensure(route.iter().all(|&link| link < self.links.len()), key, "a route names no link")?;
         ensure(route.len() <= MAX_HOPS, key, "expected at most 250 hops")
     }
 
@@ -116,44 +77,19 @@ impl Config {
         self.check_route(&flow.route, &key)?;
         self.check_route(&flow.reverse_route, &key)?;
         loss(&flow.loss, &key)?;
-        ensure(
-            flow.stop_ns > flow.start_ns,
-            &key,
-            "expected stop after start",
-        )?;
+        ensure(flow.stop_ns > flow.start_ns, &key, "expected stop after start")?;
         match &flow.transport {
             Transport::Tcp(tcp) => {
-                ensure(
-                    (64..=60_000).contains(&tcp.mss),
-                    &key,
-                    "expected an mss of 64 to 60000",
-                )?;
-                ensure(
-                    tcp.initial_window > 0,
-                    &key,
-                    "expected an initial window of at least 1",
-                )?;
+                ensure((64..=60_000).contains(&tcp.mss), &key, "expected an mss of 64 to 60000")?;
+                ensure(tcp.initial_window > 0, &key, "expected an initial window of at least 1")?;
                 ensure(tcp.ack_every > 0, &key, "expected ack_every of at least 1")?;
-                if let Rwnd::Fixed { bytes }
-                | Rwnd::Auto {
-                    initial_bytes: bytes,
-                    ..
-                } = tcp.rwnd
-                {
+                if let Rwnd::Fixed { bytes } | Rwnd::Auto { initial_bytes: bytes, .. } = tcp.rwnd {
                     let one = u64::from(tcp.mss);
-                    ensure(
-                        bytes >= one,
-                        &key,
-                        "expected a receive window of at least one mss",
-                    )?;
+                    ensure(bytes >= one, &key, "expected a receive window of at least one mss")?;
                 }
             }
             Transport::Udp { payload_bytes } => {
-                ensure(
-                    (1..=60_000).contains(payload_bytes),
-                    &key,
-                    "expected 1 to 60000 bytes",
-                )?;
+                ensure((1..=60_000).contains(payload_bytes), &key, "expected 1 to 60000 bytes")?;
                 let ok = matches!(flow.traffic, Traffic::ConstantRate { bps, .. } if bps > 0);
                 ensure(ok, &key, "expected constant-rate traffic for udp")?;
             }
@@ -162,26 +98,16 @@ impl Config {
             Traffic::Bulk => Ok(()),
             Traffic::Size { bytes } => ensure(*bytes > 0, &key, "expected a size above 0"),
             Traffic::OnOff { on, off, .. } => law(on, &key).and_then(|()| law(off, &key)),
-            Traffic::ConstantRate { bps, chunk_bytes } => ensure(
-                *bps > 0 && *chunk_bytes > 0,
-                &key,
-                "expected a rate and chunk above 0",
-            ),
+            Traffic::ConstantRate { bps, chunk_bytes } => {
+                ensure(*bps > 0 && *chunk_bytes > 0, &key, "expected a rate and chunk above 0")
+            }
             Traffic::Poisson { rate_hz, size } => {
-                ensure(
-                    rate_hz.is_finite() && *rate_hz > 0.0,
-                    &key,
-                    "expected a rate above 0",
-                )?;
+                ensure(rate_hz.is_finite() && *rate_hz > 0.0, &key, "expected a rate above 0")?;
                 law(size, &key)
             }
-            Traffic::RequestResponse {
-                request,
-                response,
-                think,
-            } => [request, response, think]
-                .into_iter()
-                .try_for_each(|l| law(l, &key)),
+            Traffic::RequestResponse { request, response, think } => {
+                [request, response, think].into_iter().try_for_each(|l| law(l, &key))
+            }
         }
     }
 }
@@ -190,7 +116,7 @@ fn check_link(link: &crate::config::Link) -> Result<(), RunError> {
     let key = format!("links.{}", link.id);
     match &link.capacity {
         Capacity::Unlimited => {}
-        Capacity::Constant { bps } => ensure(*bps > 0, &key, "expected a rate above 0")?,
+        Capacity::Constant { bps, .. } => ensure(*bps > 0, &key, "expected a rate above 0")?,
         Capacity::Trace { ms, mtu } => {
             let ascending = ms.is_sorted() && ms.last().is_some_and(|&last| last > 0);
             ensure(ascending, &key, "expected ascending times that end above 0")?;
@@ -202,26 +128,14 @@ fn check_link(link: &crate::config::Link) -> Result<(), RunError> {
     if let Some(reorder) = link.impairments.reorder {
         probability(reorder.probability, &key)?;
     }
-    ensure(
-        link.changes.is_sorted_by_key(|change| change.at_ns),
-        &key,
-        "expected ascending times",
-    )?;
+    ensure(link.changes.is_sorted_by_key(|change| change.at_ns), &key, "expected ascending times")?;
     for change in &link.changes {
-        ensure(
-            change.bps.is_none_or(|bps| bps > 0),
-            &key,
-            "expected a rate above 0",
-        )?;
+        ensure(change.bps.is_none_or(|bps| bps > 0), &key, "expected a rate above 0")?;
         if let Some(law) = &change.loss {
             loss(law, &key)?;
         }
         let constant = matches!(link.capacity, Capacity::Constant { .. });
-        ensure(
-            change.bps.is_none() || constant,
-            &key,
-            "only a constant rate can change",
-        )?;
+        ensure(change.bps.is_none() || constant, &key, "only a constant rate can change")?;
     }
     Ok(())
 }

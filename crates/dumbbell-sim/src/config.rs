@@ -55,14 +55,15 @@ pub struct Link {
 pub enum Capacity {
     /// Packets pass at once; the queue is never used.
     Unlimited,
+    /// A serial line: a packet has left when its last bit has. With `shaper_burst_bytes`, a token
+    /// bucket in front of a fast line, as `tc` htb or tbf: a packet leaves whole when its turn comes.
     Constant {
         bps: u64,
+        #[serde(default)]
+        shaper_burst_bytes: Option<u32>,
     },
     /// Mahimahi delivery opportunities, milliseconds from the start, each of `mtu` bytes.
-    Trace {
-        ms: Vec<u64>,
-        mtu: u32,
-    },
+    Trace { ms: Vec<u64>, mtu: u32 },
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -293,11 +294,7 @@ pub enum Traffic {
     Poisson { rate_hz: f64, size: Law },
     /// On one connection: request of `request` bytes, response of `response` bytes, think time
     /// (seconds), again. The flow's direction carries the responses.
-    RequestResponse {
-        request: Law,
-        response: Law,
-        think: Law,
-    },
+    RequestResponse { request: Law, response: Law, think: Law },
 }
 
 /// A random law; the unit is that of its use (seconds or bytes).

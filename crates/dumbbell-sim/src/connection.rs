@@ -69,13 +69,9 @@ impl Connection {
             window: match config.rwnd {
                 Rwnd::Unlimited => Window::Unlimited,
                 Rwnd::Fixed { bytes } => Window::Fixed(bytes),
-                Rwnd::Auto {
-                    initial_bytes,
-                    max_bytes,
-                } => Window::Auto {
-                    initial: initial_bytes,
-                    max: max_bytes,
-                },
+                Rwnd::Auto { initial_bytes, max_bytes } => {
+                    Window::Auto { initial: initial_bytes, max: max_bytes }
+                }
             },
             timestamps: config.timestamps,
             ecn: config.ecn,
@@ -123,20 +119,12 @@ impl Connection {
             _ => return None,
         };
         let due = now + (SYN_TIMEOUT << tries.min(6));
-        self.phase = Phase::SynSent {
-            first,
-            tries: tries + 1,
-            due,
-        };
+        self.phase = Phase::SynSent { first, tries: tries + 1, due };
         Some(self.control(Kind::Syn, now, slot, timestamps))
     }
 
     pub(crate) fn control(&self, kind: Kind, now: u64, slot: u32, timestamps: bool) -> Packet {
-        let header = if timestamps {
-            HEADER_BYTES
-        } else {
-            HEADER_BYTES - TIMESTAMP_OPTION_BYTES
-        };
+        let header = if timestamps { HEADER_BYTES } else { HEADER_BYTES - TIMESTAMP_OPTION_BYTES };
         Packet {
             flow: slot,
             generation: self.generation,

@@ -164,11 +164,8 @@ impl<'a> Engine<'a> {
                 next_report = self.events + PROGRESS_EVENTS;
                 if reported.elapsed() >= PROGRESS_PERIOD {
                     reported = Instant::now();
-                    let at = Progress {
-                        now_ns: self.now,
-                        duration_ns: self.end,
-                        events: self.events,
-                    };
+                    let at =
+                        Progress { now_ns: self.now, duration_ns: self.end, events: self.events };
                     if progress(at).is_break() {
                         self.complete = false;
                         self.end = self.now;
@@ -182,21 +179,11 @@ impl<'a> Engine<'a> {
         }
         if let Some(failure) = self.failure.take() {
             return Err(match failure {
-                RunError::Controller {
-                    flow,
-                    now_ns,
-                    message,
-                    ..
-                } => {
+                RunError::Controller { flow, now_ns, message, .. } => {
                     self.complete = false;
                     self.end = self.now;
                     let partial = Box::new(self.finish());
-                    RunError::Controller {
-                        flow,
-                        now_ns,
-                        message,
-                        partial,
-                    }
+                    RunError::Controller { flow, now_ns, message, partial }
                 }
                 other => other,
             });
@@ -208,10 +195,7 @@ impl<'a> Engine<'a> {
 
     pub(crate) fn fail_invariant(&mut self, message: String) {
         if self.failure.is_none() {
-            self.failure = Some(RunError::Invariant {
-                now_ns: self.now,
-                message,
-            });
+            self.failure = Some(RunError::Invariant { now_ns: self.now, message });
         }
     }
 
@@ -347,12 +331,7 @@ impl<'a> Engine<'a> {
         let Discipline::Stored(stored) = &mut link.discipline else {
             return;
         };
-        if let Server::Trace {
-            trace,
-            partial,
-            wasted,
-            ..
-        } = &mut stored.server
+        if let Server::Trace { trace, partial, wasted, .. } = &mut stored.server
             && partial.is_none()
             && stored.queue.backlog_packets() == 0
         {
@@ -376,28 +355,54 @@ impl<'a> Engine<'a> {
             return;
         };
         if matches!(stored.server, Server::Constant { .. }) {
-            if let Some((end, sojourn)) = stored.start(now, &mut link.dropped) {
-                link.record_sojourn(sojourn, in_window);
-                self.hops.push(end, index as u32);
-            }
-            if !self.links[index].dropped.is_empty() {
-                self.take_drops(index);
-            }
+            self.start_constant(index, in_window);
             return;
         }
         let backlog = stored.queue.backlog_packets();
-        if let Server::Trace {
-            trace,
-            partial,
-            scheduled,
-            ..
-        } = &mut stored.server
+        if let Server::Trace { trace, partial, scheduled, .. } = &mut stored.server
             && !*scheduled
             && (backlog > 0 || partial.is_some())
         {
             *scheduled = true;
             let at = trace.peek();
             self.hops.push(at, index as u32);
+        }
+    }
+
+    /// Transmissions of a constant-rate server. A serial line holds the packet until it has left; a
+    /// shaper lets packets go until its tokens are used up.
+    fn start_constant(&mut self, index: usize, in_window: bool) {
+        let now = self.now;
+        loop {
+            let link = &mut self.links[index];
+            let Discipline::Stored(stored) = &mut link.discipline else { return };
+            let was_busy = stored.is_busy();
+            let started = stored.start(now, &mut link.dropped);
+            let Server::Constant { transmitter, sending, busy } = &mut stored.server else {
+                return;
+            };
+            let next = transmitter.free_at();
+            let Some((packet, left)) = started else {
+                if *busy && !was_busy {
+                    // Tokens are awaited.
+                    self.hops.push(next, index as u32);
+                }
+                break;
+            };
+            if left > now {
+                (*sending, *busy) = (Some(packet), true);
+            }
+            link.record_sojourn(now - packet.enqueued, in_window);
+            if left > now {
+                self.hops.push(left, index as u32);
+                break;
+            }
+            link.counters.packets_out += 1;
+            link.counters.bytes_out += u64::from(packet.bytes());
+            self.leave(index, now, packet);
+        }
+        if !self.links[index].dropped.is_empty() {
+            self.take_drops(index);
         }
     }
 
@@ -409,25 +414,19 @@ impl<'a> Engine<'a> {
             return;
         };
         match &mut stored.server {
-            Server::Constant {
-                sending, last_end, ..
-            } => {
+            Server::Constant { transmitter, sending, busy } => {
                 // A rate change moves the end; the old event is then void.
-                let Some((packet, end)) = *sending else {
-                    return;
-                };
-                if end != now {
+                if !*busy || transmitter.free_at() != now {
                     return;
                 }
-                *sending = None;
-                *last_end = now;
-                link.counters.packets_out += 1;
-                link.counters.bytes_out += u64::from(packet.bytes());
-                self.leave(index, now, packet);
+                *busy = false;
+                if let Some(packet) = sending.take() {
+                    link.counters.packets_out += 1;
+                    link.counters.bytes_out += u64::from(packet.bytes());
+                    self.leave(index, now, packet);
+                }
             }
-            Server::Trace {
-                scheduled, trace, ..
-            } => {
+            Server::Trace { scheduled, trace, .. } => {
                 *scheduled = false;
                 // All opportunities of this millisecond, one after the other.
                 if trace.peek() != now {
@@ -500,11 +499,7 @@ impl<'a> Engine<'a> {
         for (packet, reason) in dropped.drain(..) {
             self.links[index].counters.drops += 1;
             self.count_drop(&packet);
-            let event = if is_overflow(reason) {
-                "drop-overflow"
-            } else {
-                "drop-aqm"
-            };
+            let event = if is_overflow(reason) { "drop-overflow" } else { "drop-aqm" };
             self.capture_link(index, event, &packet);
         }
         self.links[index].dropped = dropped;
@@ -697,12 +692,7 @@ impl<'a> Engine<'a> {
         {
             let flow = self.entries[connection.entry as usize].id.clone();
             let partial = Box::new(Output::empty());
-            self.failure = Some(RunError::Controller {
-                flow,
-                now_ns: self.now,
-                message,
-                partial,
-            });
+            self.failure = Some(RunError::Controller { flow, now_ns: self.now, message, partial });
         }
     }
 
@@ -775,19 +765,12 @@ impl<'a> Engine<'a> {
         if let Some(bps) = change.bps {
             self.recorder.on_rate_change(link, now, bps);
             if let Discipline::Stored(stored) = &mut state.discipline
-                && let Server::Constant {
-                    transmitter,
-                    sending,
-                    ..
-                } = &mut stored.server
+                && let Server::Constant { transmitter, busy, .. } = &mut stored.server
             {
-                let done = sending.map_or(now, |(_, end)| end);
-                let end = transmitter.change(bps, now, done);
-                if let Some((_, old)) = sending
-                    && *old != end
-                {
-                    *old = end;
-                    self.hops.push(end, link as u32);
+                let before = transmitter.free_at();
+                transmitter.change(bps, now);
+                if *busy && transmitter.free_at() != before {
+                    self.hops.push(transmitter.free_at(), link as u32);
                 }
             }
         }
@@ -827,17 +810,9 @@ impl<'a> Engine<'a> {
             return;
         }
         let (flow, seq, ack) = if matches!(packet.kind, Kind::Ping | Kind::Pong) {
-            (
-                self.config.probes[packet.flow as usize].id.as_str(),
-                packet.seq,
-                0,
-            )
+            (self.config.probes[packet.flow as usize].id.as_str(), packet.seq, 0)
         } else if packet.kind == Kind::Datagram {
-            (
-                self.entries[packet.flow as usize].id.as_str(),
-                packet.seq,
-                0,
-            )
+            (self.entries[packet.flow as usize].id.as_str(), packet.seq, 0)
         } else {
             let connection = &self.connections[packet.flow as usize];
             let id = self.entries[connection.entry as usize].id.as_str();
@@ -848,7 +823,6 @@ impl<'a> Engine<'a> {
             }
         };
         let flow = flow.to_owned();
-        self.recorder
-            .capture(self.now, place, &flow, event, packet, seq, ack);
+        self.recorder.capture(self.now, place, &flow, event, packet, seq, ack);
     }
 }

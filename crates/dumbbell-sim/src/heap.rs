@@ -20,9 +20,7 @@ impl EventHeap {
     /// Earliest event.
     #[inline]
     pub(crate) fn peek(&self) -> Option<(u64, u32)> {
-        self.keys
-            .first()
-            .map(|&key| ((key >> 32) as u64, key as u32))
+        self.keys.first().map(|&key| ((key >> 32) as u64, key as u32))
     }
 
     #[inline]

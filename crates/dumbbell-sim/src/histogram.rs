@@ -63,17 +63,12 @@ impl Histogram {
     /// Points (value, fraction at or below) of the distribution function.
     pub(crate) fn cdf(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let mut seen = 0;
-        self.counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0)
-            .map(move |(index, &count)| {
+        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(
+            move |(index, &count)| {
                 seen += count;
-                (
-                    middle(index).min(self.max as f64),
-                    seen as f64 / self.total as f64,
-                )
-            })
+                (middle(index).min(self.max as f64), seen as f64 / self.total as f64)
+            },
+        )
     }
 }
 

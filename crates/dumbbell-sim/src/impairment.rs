@@ -15,13 +15,7 @@ pub(crate) struct LossProcess {
 
 impl LossProcess {
     pub(crate) fn new(law: Loss, stream: Stream) -> Self {
-        Self {
-            law,
-            stream,
-            count: 0,
-            bad: false,
-            next: 0,
-        }
+        Self { law, stream, count: 0, bad: false, next: 0 }
     }
 
     pub(crate) fn set_law(&mut self, law: Loss) {
@@ -36,12 +30,7 @@ impl LossProcess {
         match &self.law {
             Loss::None => false,
             Loss::Bernoulli { p } => self.stream.chance(*p),
-            Loss::GilbertElliott {
-                p,
-                r,
-                loss_bad,
-                loss_good,
-            } => {
+            Loss::GilbertElliott { p, r, loss_bad, loss_good } => {
                 let flip = if self.bad { *r } else { *p };
                 if self.stream.chance(flip) {
                     self.bad = !self.bad;
@@ -84,10 +73,7 @@ impl Impairment {
             && config.duplicate == 0.0
             && !may_change;
         (!clean).then(|| Self {
-            loss: LossProcess::new(
-                config.loss.clone(),
-                Stream::new(seed, &format!("{name}/loss")),
-            ),
+            loss: LossProcess::new(config.loss.clone(), Stream::new(seed, &format!("{name}/loss"))),
             jitter: config.jitter,
             reorder: config.reorder,
             duplicate: config.duplicate,
@@ -136,11 +122,8 @@ mod tests {
 
     fn rate(law: Loss, packets: u32) -> f64 {
         let mut process = LossProcess::new(law, Stream::new(7, "loss"));
-        f64::from(
-            (0..packets)
-                .map(|_| u32::from(process.loses()))
-                .sum::<u32>(),
-        ) / f64::from(packets)
+        f64::from((0..packets).map(|_| u32::from(process.loses())).sum::<u32>())
+            / f64::from(packets)
     }
 
     #[test]
@@ -151,12 +134,7 @@ mod tests {
     /// Stationary share of the bad state: p / (p + r); mean burst length: 1 / r.
     #[test]
     fn gilbert_elliott_has_its_stationary_loss() {
-        let law = Loss::GilbertElliott {
-            p: 0.01,
-            r: 0.2,
-            loss_bad: 1.0,
-            loss_good: 0.0,
-        };
+        let law = Loss::GilbertElliott { p: 0.01, r: 0.2, loss_bad: 1.0, loss_good: 0.0 };
         assert!((rate(law, 1_000_000) / (0.01 / 0.21) - 1.0).abs() < 0.03);
     }
 
@@ -166,12 +144,7 @@ mod tests {
             let mut process = LossProcess::new(law, Stream::new(7, "loss"));
             (0..10).filter(|_| process.loses()).collect::<Vec<u64>>()
         };
-        assert_eq!(
-            lost(Loss::Nth {
-                indexes: vec![0, 3, 4]
-            }),
-            [0, 3, 4]
-        );
+        assert_eq!(lost(Loss::Nth { indexes: vec![0, 3, 4] }), [0, 3, 4]);
         assert_eq!(lost(Loss::Periodic { period: 4 }), [3, 7]);
     }
 }

@@ -54,12 +54,7 @@ impl Engine<'_> {
     /// queues, so it must be the last thing done to them.
     pub(crate) fn check_conservation(&mut self) -> Result<(), RunError> {
         let now = self.now;
-        let fail = |message: String| {
-            Err(RunError::Invariant {
-                now_ns: now,
-                message,
-            })
-        };
+        let fail = |message: String| Err(RunError::Invariant { now_ns: now, message });
         for (index, link) in self.links.iter_mut().enumerate() {
             let id = &self.config.links[index].id;
             let (packets, _) = link.departed(now);
@@ -75,9 +70,7 @@ impl Engine<'_> {
             let (backlog, _) = link.backlog(now);
             let gone = queue.dequeued + queue.dropped_overflow + queue.dropped_aqm;
             if queue.offered != gone + backlog {
-                return fail(format!(
-                    "queue of link {id}: {queue:?} with a backlog of {backlog}"
-                ));
+                return fail(format!("queue of link {id}: {queue:?} with a backlog of {backlog}"));
             }
         }
         let mut flows = vec![Found::default(); self.entries.len()];
@@ -114,18 +107,14 @@ impl Engine<'_> {
 
     /// Every packet between two end points.
     fn packets_in_network(&mut self) -> Vec<Packet> {
-        let mut packets: Vec<Packet> = self
-            .pipes
-            .iter()
-            .flat_map(|(pipe, _)| pipe.packets())
-            .copied()
-            .collect();
+        let mut packets: Vec<Packet> =
+            self.pipes.iter().flat_map(|(pipe, _)| pipe.packets()).copied().collect();
         for link in &mut self.links {
             let Discipline::Stored(stored) = &mut link.discipline else {
                 continue;
             };
             match &mut stored.server {
-                Server::Constant { sending, .. } => packets.extend(sending.map(|s| s.0)),
+                Server::Constant { sending, .. } => packets.extend(*sending),
                 Server::Trace { partial, .. } => packets.extend(partial.map(|p| p.0)),
             }
             let mut dropped = Vec::new();

@@ -17,8 +17,6 @@ use crate::impairment::Impairment;
 pub(crate) struct ComputedFifo {
     transmitter: Transmitter,
     limit: FifoLimit,
-    /// When the transmitter is free.
-    next_free: u64,
     /// Start of transmission and size of the packets that wait.
     waiting: VecDeque<(u64, u32)>,
     waiting_bytes: u64,
@@ -28,11 +26,10 @@ pub(crate) struct ComputedFifo {
 }
 
 impl ComputedFifo {
-    pub(crate) fn new(bps: u64, limit: FifoLimit) -> Self {
+    pub(crate) fn new(transmitter: Transmitter, limit: FifoLimit) -> Self {
         Self {
-            transmitter: Transmitter::new(bps),
+            transmitter,
             limit,
-            next_free: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             current: 0,
@@ -54,17 +51,15 @@ impl ComputedFifo {
         }
     }
 
-    /// Offer a packet: (start, end) of its transmission, or `None` if it is dropped.
+    /// Offer a packet: when its transmission starts and when it has left, or `None` if it is dropped.
     #[inline]
     pub(crate) fn offer(&mut self, now: u64, bytes: u32) -> Option<(u64, u64)> {
         self.settle(now);
         self.counters.offered += 1;
-        if self.next_free <= now {
-            let end = now + self.transmitter.serialise(bytes, self.next_free < now);
-            self.next_free = end;
+        if self.transmitter.free_at() <= now {
             self.current = bytes;
             self.counters.dequeued += 1;
-            return Some((now, end));
+            return Some(self.transmitter.transmit(now, bytes));
         }
         let full = self.waiting.len() as u64 >= self.limit.packets
             || self.waiting_bytes + u64::from(bytes) > self.limit.bytes;
@@ -72,11 +67,17 @@ impl ComputedFifo {
             self.counters.dropped_overflow += 1;
             return None;
         }
-        let start = self.next_free;
-        self.next_free += self.transmitter.serialise(bytes, false);
+        let (start, left) = self.transmitter.transmit(now, bytes);
         self.waiting.push_back((start, bytes));
         self.waiting_bytes += u64::from(bytes);
-        Some((start, self.next_free))
+        Some((start, left))
+    }
+
+    /// A packet is on the line at `now` (after [`Self::settle`]).
+    fn sending(&self, now: u64) -> bool {
+        !self.transmitter.is_shaper()
+            && self.transmitter.free_at() > now
+            && self.counters.dequeued > 0
     }
 }
 
@@ -87,19 +88,10 @@ pub(crate) struct StoredQueue {
 }
 
 pub(crate) enum Server {
-    /// The packet in transmission and its end.
-    Constant {
-        transmitter: Transmitter,
-        sending: Option<(Packet, u64)>,
-        last_end: u64,
-    },
+    /// The packet in transmission (a shaper has none), and whether an event marks the end.
+    Constant { transmitter: Transmitter, sending: Option<Packet>, busy: bool },
     /// The packet partly sent and what is left of it in bytes.
-    Trace {
-        trace: Trace,
-        partial: Option<(Packet, u32)>,
-        scheduled: bool,
-        wasted: u64,
-    },
+    Trace { trace: Trace, partial: Option<(Packet, u32)>, scheduled: bool, wasted: u64 },
 }
 
 pub(crate) enum Discipline {
@@ -197,7 +189,7 @@ impl Link {
             bytes = self.counters.bytes_accepted;
             packets -= fifo.waiting.len() as u64;
             bytes -= fifo.waiting_bytes;
-            if fifo.next_free > now && packets > 0 {
+            if fifo.sending(now) {
                 packets -= 1;
                 bytes -= u64::from(fifo.current);
             }
@@ -210,7 +202,7 @@ impl Link {
         let (waiting, _) = self.backlog(now);
         let sending = match &self.discipline {
             Discipline::Unlimited => false,
-            Discipline::Computed(fifo) => fifo.next_free > now && fifo.counters.offered > 0,
+            Discipline::Computed(fifo) => fifo.sending(now),
             Discipline::Stored(stored) => match &stored.server {
                 Server::Constant { sending, .. } => sending.is_some(),
                 Server::Trace { partial, .. } => partial.is_some(),
@@ -240,25 +232,32 @@ impl Link {
 }
 
 impl StoredQueue {
-    /// Begin the next transmission on an idle constant-rate server; returns its end.
-    pub(crate) fn start(&mut self, now: u64, dropped: &mut Dropped<Packet>) -> Option<(u64, u64)> {
-        let Server::Constant {
-            transmitter,
-            sending,
-            last_end,
-        } = &mut self.server
-        else {
+    /// An event marks the end of a transmission, or the return of the tokens.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.server, Server::Constant { busy: true, .. })
+    }
+
+    /// Begin the next transmission on an idle constant-rate server: the packet and the time at which
+    /// it has left.
+    pub(crate) fn start(
+        &mut self,
+        now: u64,
+        dropped: &mut Dropped<Packet>,
+    ) -> Option<(Packet, u64)> {
+        let Server::Constant { transmitter, busy, .. } = &mut self.server else {
             return None;
         };
-        if sending.is_some() {
+        if *busy {
+            return None;
+        }
+        if transmitter.free_at() > now {
+            *busy = self.queue.backlog_packets() > 0;
             return None;
         }
         match self.queue.dequeue(now, dropped) {
             Dequeued::Packet(packet) => {
-                let end = now + transmitter.serialise(packet.bytes(), *last_end != now);
-                let sojourn = now - packet.enqueued;
-                *sending = Some((packet, end));
-                Some((end, sojourn))
+                let (_, left) = transmitter.transmit(now, packet.bytes());
+                Some((packet, left))
             }
             Dequeued::Wait(_) | Dequeued::Empty => None,
         }
@@ -317,30 +316,17 @@ mod tests {
     /// overhead), PTM adds 1 in 64.
     #[test]
     fn framing_adds_what_the_link_counts() {
-        let framing = |overhead, mpu, cells| Framing {
-            overhead,
-            mpu,
-            cells,
-        };
+        let framing = |overhead, mpu, cells| Framing { overhead, mpu, cells };
         assert_eq!(overhead(framing(14, 0, Cells::None), 1500), 14);
         assert_eq!(overhead(framing(38, 84, Cells::None), 40), 44);
-        assert_eq!(
-            overhead(framing(48, 0, Cells::Atm), 1500),
-            1548u16.div_ceil(48) * 53 - 1500
-        );
-        assert_eq!(
-            overhead(framing(30, 0, Cells::Ptm), 1500),
-            30 + 1530u16.div_ceil(64)
-        );
+        assert_eq!(overhead(framing(48, 0, Cells::Atm), 1500), 1548u16.div_ceil(48) * 53 - 1500);
+        assert_eq!(overhead(framing(30, 0, Cells::Ptm), 1500), 30 + 1530u16.div_ceil(64));
     }
 
     #[test]
     fn computed_fifo_drops_beyond_its_limit() {
-        let limit = FifoLimit {
-            packets: 2,
-            bytes: u64::MAX,
-        };
-        let mut fifo = ComputedFifo::new(8_000_000, limit);
+        let limit = FifoLimit { packets: 2, bytes: u64::MAX };
+        let mut fifo = ComputedFifo::new(Transmitter::new(8_000_000, None), limit);
         // 1000 bytes take 1 ms; the first is in service, two wait, the fourth is dropped.
         let ms = 1_000_000;
         assert_eq!(fifo.offer(0, 1000), Some((0, ms)));

@@ -145,20 +145,9 @@ pub struct Totals {
 impl Output {
     /// Nothing recorded.
     pub(crate) fn empty() -> Self {
-        let totals = Totals {
-            jain: 1.0,
-            packets: 0,
-            events: 0,
-            simulated_s: 0.0,
-            complete: false,
-        };
+        let totals = Totals { jain: 1.0, packets: 0, events: 0, simulated_s: 0.0, complete: false };
         Self {
-            summary: Summary {
-                flows: Vec::new(),
-                links: Vec::new(),
-                probes: Vec::new(),
-                totals,
-            },
+            summary: Summary { flows: Vec::new(), links: Vec::new(), probes: Vec::new(), totals },
             tables: Vec::new(),
         }
     }

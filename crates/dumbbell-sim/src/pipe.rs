@@ -9,10 +9,7 @@ use dumbbell_transport::Packet;
 #[derive(Debug)]
 pub(crate) enum Pipe {
     Ordered(VecDeque<(u64, Packet)>),
-    Unordered {
-        heap: BinaryHeap<Reverse<Entry>>,
-        sequence: u64,
-    },
+    Unordered { heap: BinaryHeap<Reverse<Entry>>, sequence: u64 },
 }
 
 #[derive(Debug)]
@@ -46,10 +43,7 @@ impl Pipe {
         if ordered {
             Self::Ordered(VecDeque::new())
         } else {
-            Self::Unordered {
-                heap: BinaryHeap::new(),
-                sequence: 0,
-            }
+            Self::Unordered { heap: BinaryHeap::new(), sequence: 0 }
         }
     }
 
@@ -75,10 +69,7 @@ impl Pipe {
             Self::Unordered { heap, sequence } => {
                 let before = heap.peek().map_or(u64::MAX, |entry| entry.0.key.0);
                 *sequence += 1;
-                heap.push(Reverse(Entry {
-                    key: (time, *sequence),
-                    packet,
-                }));
+                heap.push(Reverse(Entry { key: (time, *sequence), packet }));
                 (time < before).then_some(time)
             }
         }

@@ -65,11 +65,7 @@ impl Engine<'_> {
         state.arrived += 1;
         if packet.kind == Kind::Ping && config.kind == ProbeKind::Ping {
             state.echoed += 1;
-            let echo = Packet {
-                kind: Kind::Pong,
-                hop: 0,
-                ..*packet
-            };
+            let echo = Packet { kind: Kind::Pong, hop: 0, ..*packet };
             self.send(echo);
             return;
         }

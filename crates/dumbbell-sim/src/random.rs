@@ -9,9 +9,9 @@ use crate::config::Law;
 
 /// Seed of the component `name` (FNV-1a over the name, mixed with the run's seed by SplitMix64).
 pub(crate) fn derive_seed(seed: u64, name: &str) -> u64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let mut z = seed.wrapping_add(hash).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -77,24 +77,10 @@ mod tests {
     #[test]
     fn laws_have_their_means() {
         assert!((mean(&Law::Exponential { mean: 3.0 }) / 3.0 - 1.0).abs() < 0.01);
-        assert!(
-            (mean(&Law::Uniform {
-                low: 1.0,
-                high: 3.0
-            }) / 2.0
-                - 1.0)
-                .abs()
-                < 0.01
-        );
-        let pareto = Law::Pareto {
-            mean: 10.0,
-            shape: 2.5,
-            max: None,
-        };
+        assert!((mean(&Law::Uniform { low: 1.0, high: 3.0 }) / 2.0 - 1.0).abs() < 0.01);
+        let pareto = Law::Pareto { mean: 10.0, shape: 2.5, max: None };
         assert!((mean(&pareto) / 10.0 - 1.0).abs() < 0.02);
-        let values = Law::Empirical {
-            values: vec![1.0, 2.0, 6.0],
-        };
+        let values = Law::Empirical { values: vec![1.0, 2.0, 6.0] };
         assert!((mean(&values) / 3.0 - 1.0).abs() < 0.01);
     }
 

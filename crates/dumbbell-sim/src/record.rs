@@ -27,22 +27,15 @@ struct Names {
 
 impl Names {
     fn push(&mut self, name: &str) {
-        let code = self
-            .names
-            .iter()
-            .position(|known| known == name)
-            .unwrap_or_else(|| {
-                self.names.push(name.to_owned());
-                self.names.len() - 1
-            });
+        let code = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
         self.codes.push(code as u32);
     }
 
     fn column(self) -> Column {
-        Column::Name {
-            codes: self.codes,
-            names: self.names,
-        }
+        Column::Name { codes: self.codes, names: self.names }
     }
 }
 
@@ -141,7 +134,7 @@ fn quantiles(histogram: &Histogram) -> Quantiles {
 impl Recorder {
     pub(crate) fn new(config: &Config) -> Self {
         let rates = config.links.iter().map(|link| match link.capacity {
-            Capacity::Constant { bps } => vec![(0, bps)],
+            Capacity::Constant { bps, .. } => vec![(0, bps)],
             _ => Vec::new(),
         });
         let traces = config.links.iter().map(|link| match &link.capacity {
@@ -150,11 +143,7 @@ impl Recorder {
         });
         Self {
             warmup: config.warmup_ns,
-            interval: if config.interval_ns > 0 {
-                config.interval_ns
-            } else {
-                SAMPLE_INTERVAL
-            },
+            interval: if config.interval_ns > 0 { config.interval_ns } else { SAMPLE_INTERVAL },
             record: config.interval_ns > 0,
             flows: FlowSeries::default(),
             links: LinkSeries::default(),
@@ -222,17 +211,11 @@ impl Recorder {
             Kind::Request => "request",
         });
         capture.ip_bytes.push(u64::from(packet.ip_bytes));
-        let payload = if packet.kind == Kind::Ack {
-            0
-        } else {
-            packet.payload
-        };
+        let payload = if packet.kind == Kind::Ack { 0 } else { packet.payload };
         capture.payload.push(u64::from(payload));
         capture.seq.push(seq);
         capture.ack.push(ack);
-        capture
-            .flags
-            .push(u64::from(packet.flags & !flags::ECN_MASK));
+        capture.flags.push(u64::from(packet.flags & !flags::ECN_MASK));
         capture.ecn.push(packet.ecn() as u64);
         capture.reason.push(reason);
     }
@@ -254,8 +237,7 @@ impl Engine<'_> {
         for index in 0..self.links.len() {
             self.check_capacity(index);
         }
-        self.timers
-            .push(now + self.recorder.interval, timer_id(TimerKind::Tick, 0));
+        self.timers.push(now + self.recorder.interval, timer_id(TimerKind::Tick, 0));
     }
 
     fn sample_flow(&mut self, index: usize) {
@@ -283,9 +265,7 @@ impl Engine<'_> {
         let series = &mut recorder.flows;
         series.t.push(seconds(now));
         series.flow.push(index as u32);
-        series
-            .goodput
-            .push(delta as f64 * 8e9 / recorder.interval as f64);
+        series.goodput.push(delta as f64 * 8e9 / recorder.interval as f64);
         let Some(connection) = connection else {
             for column in [
                 &mut series.cwnd,
@@ -311,12 +291,8 @@ impl Engine<'_> {
         });
         series.rtt.push(ms(sender.srtt() as f64));
         series.inflight.push(sender.in_flight() as f64);
-        series
-            .pacing
-            .push(cc.pacing_rate().map_or(f64::NAN, |rate| rate * 8.0));
-        series
-            .retransmits
-            .push(entry.ended.retransmits + sender.stats().retransmits);
+        series.pacing.push(cc.pacing_rate().map_or(f64::NAN, |rate| rate * 8.0));
+        series.retransmits.push(entry.ended.retransmits + sender.stats().retransmits);
         series.phase.push(cc.phase());
         let controllers = &mut recorder.controllers;
         cc.record(&mut |name, value| {
@@ -344,18 +320,12 @@ impl Engine<'_> {
         series.link.push(index as u32);
         series.throughput.push(delta as f64 * 8.0 * per_second);
         series.queue_packets.push(packets);
-        let mean = if count > 0 {
-            ms(sum as f64 / count as f64)
-        } else {
-            0.0
-        };
+        let mean = if count > 0 { ms(sum as f64 / count as f64) } else { 0.0 };
         series.queue_delay.push(mean);
         series.queue_delay_max.push(ms(max as f64));
         series.drops.push(drops);
         series.marks.push(counters.marked);
-        series
-            .capacity
-            .push(bits.map_or(f64::NAN, |bits| bits * per_second));
+        series.capacity.push(bits.map_or(f64::NAN, |bits| bits * per_second));
     }
 
     /// Start of the summary's window (all links), and start and end of each flow's.
@@ -390,12 +360,10 @@ impl Engine<'_> {
     // ---- the result ----------------------------------------------------------------------------
 
     pub(crate) fn finish(mut self) -> Output {
-        let flows: Vec<FlowSummary> = (0..self.entries.len())
-            .map(|index| self.flow_summary(index))
-            .collect();
-        let links: Vec<LinkSummary> = (0..self.links.len())
-            .map(|index| self.link_summary(index))
-            .collect();
+        let flows: Vec<FlowSummary> =
+            (0..self.entries.len()).map(|index| self.flow_summary(index)).collect();
+        let links: Vec<LinkSummary> =
+            (0..self.links.len()).map(|index| self.link_summary(index)).collect();
         let probes = self.probe_summaries();
         let shares: Vec<f64> = flows.iter().map(|flow| flow.goodput_bps).collect();
         let totals = Totals {
@@ -405,16 +373,8 @@ impl Engine<'_> {
             simulated_s: seconds(self.end),
             complete: self.complete,
         };
-        let summary = Summary {
-            flows,
-            links,
-            probes,
-            totals,
-        };
-        Output {
-            tables: self.tables(),
-            summary,
-        }
+        let summary = Summary { flows, links, probes, totals };
+        Output { tables: self.tables(), summary }
     }
 
     fn flow_summary(&self, index: usize) -> FlowSummary {
@@ -438,11 +398,7 @@ impl Engine<'_> {
         FlowSummary {
             id: entry.id.clone(),
             cc: entry.cc_name.clone(),
-            goodput_bps: if to > from {
-                counted as f64 * 8.0 / seconds(to - from)
-            } else {
-                0.0
-            },
+            goodput_bps: if to > from { counted as f64 * 8.0 / seconds(to - from) } else { 0.0 },
             rtt_ms: quantiles(&entry.rtt),
             loss_ratio: entry.dropped as f64 / entry.sent.max(1) as f64,
             mark_ratio: entry.marked_arrived as f64 / entry.arrived.max(1) as f64,
@@ -466,18 +422,14 @@ impl Engine<'_> {
     fn link_summary(&mut self, index: usize) -> LinkSummary {
         let end = self.link_mark(index);
         let start = self.recorder.window[index];
-        let bits = self
-            .recorder
-            .capacity_bits(index, self.recorder.warmup, self.end);
+        let bits = self.recorder.capacity_bits(index, self.recorder.warmup, self.end);
         let carried = (end.bytes - start.bytes) as f64 * 8.0;
         let link = &mut self.links[index];
         let (packets, _) = link.departed(self.now);
         let config = &self.config.links[index];
         LinkSummary {
             id: config.id.clone(),
-            utilisation: bits
-                .filter(|&bits| bits > 0.0)
-                .map_or(0.0, |bits| carried / bits),
+            utilisation: bits.filter(|&bits| bits > 0.0).map_or(0.0, |bits| carried / bits),
             queue_delay_ms: quantiles(&link.sojourn),
             packets,
             drops: end.drops,
@@ -514,20 +466,10 @@ impl Engine<'_> {
 
     fn tables(&mut self) -> Vec<(&'static str, Table)> {
         let flow_names: Vec<String> = self.entries.iter().map(|entry| entry.id.clone()).collect();
-        let link_names: Vec<String> = self
-            .config
-            .links
-            .iter()
-            .map(|link| link.id.clone())
-            .collect();
-        let flow_column = |codes| Column::Name {
-            codes,
-            names: flow_names.clone(),
-        };
-        let link_column = |codes| Column::Name {
-            codes,
-            names: link_names.clone(),
-        };
+        let link_names: Vec<String> =
+            self.config.links.iter().map(|link| link.id.clone()).collect();
+        let flow_column = |codes| Column::Name { codes, names: flow_names.clone() };
+        let link_column = |codes| Column::Name { codes, names: link_names.clone() };
         let flows = std::mem::take(&mut self.recorder.flows);
         let links = std::mem::take(&mut self.recorder.links);
         let controllers = std::mem::take(&mut self.recorder.controllers);
@@ -573,15 +515,9 @@ impl Engine<'_> {
             ),
         ];
         let rtts = self.entries.iter().map(|entry| &entry.rtt);
-        tables.push((
-            "flow_rtt_cdf",
-            cdf_table("flow", "rtt_ms", &flow_names, rtts),
-        ));
+        tables.push(("flow_rtt_cdf", cdf_table("flow", "rtt_ms", &flow_names, rtts)));
         let delays = self.links.iter().map(|link| &link.sojourn);
-        tables.push((
-            "queue_delay_cdf",
-            cdf_table("link", "delay_ms", &link_names, delays),
-        ));
+        tables.push(("queue_delay_cdf", cdf_table("link", "delay_ms", &link_names, delays)));
         tables.push(("completions", self.completions(flow_names.clone())));
         tables.push(("probe_samples", self.probe_samples()));
         if self.config.capture {
@@ -614,22 +550,10 @@ impl Engine<'_> {
                 .flat_map(|(index, entry)| entry.completions.iter().map(move |c| (index, c)))
         };
         table([
-            (
-                "flow",
-                Column::Name {
-                    codes: rows().map(|(i, _)| i as u32).collect(),
-                    names,
-                },
-            ),
-            (
-                "start_s",
-                Column::F64(rows().map(|(_, c)| seconds(c.start)).collect()),
-            ),
+            ("flow", Column::Name { codes: rows().map(|(i, _)| i as u32).collect(), names }),
+            ("start_s", Column::F64(rows().map(|(_, c)| seconds(c.start)).collect())),
             ("bytes", Column::U64(rows().map(|(_, c)| c.bytes).collect())),
-            (
-                "duration_s",
-                Column::F64(rows().map(|(_, c)| seconds(c.duration)).collect()),
-            ),
+            ("duration_s", Column::F64(rows().map(|(_, c)| seconds(c.duration)).collect())),
         ])
     }
 
@@ -640,39 +564,17 @@ impl Engine<'_> {
                 .enumerate()
                 .flat_map(|(index, state)| state.samples.iter().map(move |s| (index, s)))
         };
-        let names = self
-            .config
-            .probes
-            .iter()
-            .map(|probe| probe.id.clone())
-            .collect();
+        let names = self.config.probes.iter().map(|probe| probe.id.clone()).collect();
         table([
-            (
-                "t",
-                Column::F64(rows().map(|(_, s)| seconds(s.0)).collect()),
-            ),
-            (
-                "probe",
-                Column::Name {
-                    codes: rows().map(|(i, _)| i as u32).collect(),
-                    names,
-                },
-            ),
-            (
-                "delay_ms",
-                Column::F64(rows().map(|(_, s)| ms(s.1 as f64)).collect()),
-            ),
+            ("t", Column::F64(rows().map(|(_, s)| seconds(s.0)).collect())),
+            ("probe", Column::Name { codes: rows().map(|(i, _)| i as u32).collect(), names }),
+            ("delay_ms", Column::F64(rows().map(|(_, s)| ms(s.1 as f64)).collect())),
         ])
     }
 }
 
 fn table<const N: usize>(columns: [(&str, Column); N]) -> Table {
-    Table {
-        columns: columns
-            .into_iter()
-            .map(|(name, column)| (name.to_owned(), column))
-            .collect(),
-    }
+    Table { columns: columns.into_iter().map(|(name, column)| (name.to_owned(), column)).collect() }
 }
 
 fn cdf_table<'a>(
@@ -690,13 +592,7 @@ fn cdf_table<'a>(
         }
     }
     table([
-        (
-            key,
-            Column::Name {
-                codes,
-                names: names.to_vec(),
-            },
-        ),
+        (key, Column::Name { codes, names: names.to_vec() }),
         (value, Column::F64(values)),
         ("fraction", Column::F64(fractions)),
     ])
@@ -731,9 +627,5 @@ fn effective(entry: &Entry) -> serde_json::Value {
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares > 0.0 {
-        sum * sum / (shares.len() as f64 * squares)
-    } else {
-        1.0
-    }
+    if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { 1.0 }
 }

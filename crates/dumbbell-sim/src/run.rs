@@ -53,20 +53,12 @@ pub enum RunError {
     Invariant { now_ns: u64, message: String },
     /// A controller raised an error; `partial` is what was recorded before.
     #[error("controller of flow {flow} failed at {now_ns} ns: {message}")]
-    Controller {
-        flow: String,
-        now_ns: u64,
-        message: String,
-        partial: Box<Output>,
-    },
+    Controller { flow: String, now_ns: u64, message: String, partial: Box<Output> },
 }
 
 impl RunError {
     pub(crate) fn config(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Config {
-            key: key.into(),
-            message: message.into(),
-        }
+        Self::Config { key: key.into(), message: message.into() }
     }
 }
 

@@ -250,8 +250,7 @@ impl Engine<'_> {
             }
             None => {
                 let slot = self.connections.len() as u32;
-                self.connections
-                    .push(Connection::new(&tcp, cc, slot, 0, index, dscp));
+                self.connections.push(Connection::new(&tcp, cc, slot, 0, index, dscp));
                 slot
             }
         };
@@ -272,11 +271,7 @@ impl Engine<'_> {
         id: &str,
         number: u64,
     ) -> Result<Box<dyn Controller>, RunError> {
-        let name = if number == 0 {
-            format!("{id}/cc")
-        } else {
-            format!("{id}/cc/{number}")
-        };
+        let name = if number == 0 { format!("{id}/cc") } else { format!("{id}/cc/{number}") };
         let seed = derive_seed(self.config.seed, &name);
         let key = || format!("flows.{id}.cc");
         if let Some(custom) = self.custom.build(&tcp.cc.kind, &tcp.cc.params, seed) {

@@ -43,10 +43,7 @@ impl IntervalSet {
     /// The range that holds `value`.
     pub fn range_of(&self, value: u64) -> Option<(u64, u64)> {
         let index = self.ranges.partition_point(|range| range.1 <= value);
-        self.ranges
-            .get(index)
-            .filter(|range| range.0 <= value)
-            .map(|range| (range.0, range.1))
+        self.ranges.get(index).filter(|range| range.0 <= value).map(|range| (range.0, range.1))
     }
 
     pub fn contains(&self, value: u64) -> bool {

@@ -76,13 +76,10 @@ impl Packet {
     #[inline]
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let skip = usize::from(self.flags & flags::DSACK != 0);
-        self.aux[skip..]
-            .iter()
-            .take_while(|&&block| block != 0)
-            .map(|&block| {
-                let start = self.seq + (block >> 32);
-                (start, start + (block & 0xffff_ffff))
-            })
+        self.aux[skip..].iter().take_while(|&&block| block != 0).map(|&block| {
+            let start = self.seq + (block >> 32);
+            (start, start + (block & 0xffff_ffff))
+        })
     }
 
     #[inline]

@@ -10,11 +10,7 @@ pub(super) struct Prr {
 
 impl Prr {
     pub(super) fn start(&mut self, cwnd: u64) {
-        *self = Self {
-            prior_cwnd: cwnd.max(1),
-            delivered: 0,
-            out: 0,
-        };
+        *self = Self { prior_cwnd: cwnd.max(1), delivered: 0, out: 0 };
     }
 
     pub(super) fn on_sent(&mut self) {
@@ -32,9 +28,7 @@ impl Prr {
     ) -> u64 {
         self.delivered += delivered;
         let mut count = if inflight > ssthresh {
-            (self.delivered * ssthresh)
-                .div_ceil(self.prior_cwnd)
-                .saturating_sub(self.out)
+            (self.delivered * ssthresh).div_ceil(self.prior_cwnd).saturating_sub(self.out)
         } else {
             let limit = self.delivered.saturating_sub(self.out).max(delivered) + u64::from(safe);
             limit.min(ssthresh - inflight)

@@ -185,8 +185,7 @@ impl Receiver {
                 return Some(self.ack());
             }
         } else {
-            self.out_of_order
-                .insert(number, number + 1, end_byte, |_, _| {});
+            self.out_of_order.insert(number, number + 1, end_byte, |_, _| {});
             self.remember(number);
         }
         self.compress(now)
@@ -290,11 +289,7 @@ impl Receiver {
     }
 
     fn header_bytes(&self) -> u16 {
-        if self.config.timestamps {
-            HEADER_BYTES
-        } else {
-            HEADER_BYTES - TIMESTAMP_OPTION_BYTES
-        }
+        if self.config.timestamps { HEADER_BYTES } else { HEADER_BYTES - TIMESTAMP_OPTION_BYTES }
     }
 
     fn add_sack(&mut self, packet: &mut Packet) {
@@ -375,10 +370,7 @@ mod tests {
         receiver.on_data(1, &data(2));
         receiver.on_data(2, &data(4));
         let ack = receiver.on_data(3, &data(6)).unwrap();
-        assert_eq!(
-            ack.sack_blocks().collect::<Vec<_>>(),
-            [(6, 7), (4, 5), (2, 3)]
-        );
+        assert_eq!(ack.sack_blocks().collect::<Vec<_>>(), [(6, 7), (4, 5), (2, 3)]);
         let ack = receiver.on_data(4, &data(3)).unwrap();
         assert_eq!(ack.sack_blocks().collect::<Vec<_>>(), [(2, 5), (6, 7)]);
         assert_eq!(ack.ip_bytes, 52 + 4 + 16);

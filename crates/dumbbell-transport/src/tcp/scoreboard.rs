@@ -31,11 +31,7 @@ pub(super) struct Segment {
 
 impl Segment {
     pub(super) fn new(len: u16, push: bool) -> Self {
-        Self {
-            len,
-            flags: if push { PUSH } else { 0 },
-            ..Self::default()
-        }
+        Self { len, flags: if push { PUSH } else { 0 }, ..Self::default() }
     }
 
     pub(super) fn sacked(&self) -> bool {
@@ -63,11 +59,7 @@ impl Segment {
     }
 
     pub(super) fn set_app_limited(&mut self, on: bool) {
-        self.flags = if on {
-            self.flags | APP_LIMITED
-        } else {
-            self.flags & !APP_LIMITED
-        };
+        self.flags = if on { self.flags | APP_LIMITED } else { self.flags & !APP_LIMITED };
     }
 }
 

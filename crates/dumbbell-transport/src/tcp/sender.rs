@@ -139,11 +139,7 @@ impl Sender {
             own_recovery: cc.recovery_style() == RecoveryStyle::Own,
             wants_sent: cc.wants_sent(),
             rtt: RttEstimator::new(config.min_rto),
-            rwnd: if config.window_scale.is_some() {
-                config.initial_rwnd
-            } else {
-                u64::MAX
-            },
+            rwnd: if config.window_scale.is_some() { config.initial_rwnd } else { u64::MAX },
             config,
             board: Scoreboard::default(),
             rate: RateEstimator::default(),
@@ -249,11 +245,7 @@ impl Sender {
 
     /// Byte offset of a segment in the stream; that of the first unacknowledged one for those before.
     pub fn byte_offset(&self, number: u64) -> u64 {
-        if number <= self.board.una {
-            self.una_bytes
-        } else {
-            self.offset_of(number)
-        }
+        if number <= self.board.una { self.una_bytes } else { self.offset_of(number) }
     }
 
     /// Data waits for the receive window only.
@@ -408,9 +400,8 @@ impl Sender {
         if full {
             return self.una_bytes + (number - self.board.una) * self.mss();
         }
-        (self.board.una..number).fold(self.una_bytes, |sum, n| {
-            sum + u64::from(self.board.get(n).len)
-        })
+        (self.board.una..number)
+            .fold(self.una_bytes, |sum, n| sum + u64::from(self.board.get(n).len))
     }
 
     fn on_transmitted(&mut self, now: Nanos, len: u16, in_flight: u64) {
@@ -432,11 +423,7 @@ impl Sender {
         match self.cc.pacing_rate() {
             None if self.config.pacing && self.rtt.srtt() > 0 => {
                 // Linux: 200 % while cwnd < ssthresh / 2, else 120 %.
-                let gain = if self.cc.cwnd() < self.cc.ssthresh() / 2 {
-                    2.0
-                } else {
-                    1.2
-                };
+                let gain = if self.cc.cwnd() < self.cc.ssthresh() / 2 { 2.0 } else { 1.2 };
                 Some(gain * (self.window * self.mss()) as f64 * 1e9 / self.rtt.srtt() as f64)
             }
             rate => rate.filter(|&rate| rate > 0.0),
@@ -515,11 +502,7 @@ impl Sender {
     /// The part of [`Self::next_timeout`] that pacing asks for.
     #[inline]
     pub fn pacing_deadline(&self) -> Nanos {
-        if self.pace_blocked {
-            self.pace_next
-        } else {
-            Nanos::MAX
-        }
+        if self.pace_blocked { self.pace_next } else { Nanos::MAX }
     }
 
     /// A timer may be due. Call [`Self::poll_transmit`] afterwards.
@@ -555,17 +538,9 @@ impl Sender {
             && matches!(self.state, CaState::Open | CaState::Cwr)
             && self.rtt.srtt() > 0;
         self.timer = Some(if probing {
-            let slack = if out == 1 {
-                TLP_DELAYED_ACK
-            } else {
-                TLP_MARGIN
-            };
+            let slack = if out == 1 { TLP_DELAYED_ACK } else { TLP_MARGIN };
             let probe = now + 2 * self.rtt.srtt() + slack;
-            if probe < rto {
-                (probe, Timer::Tlp)
-            } else {
-                (rto, Timer::Rto)
-            }
+            if probe < rto { (probe, Timer::Tlp) } else { (rto, Timer::Rto) }
         } else {
             (rto, Timer::Rto)
         });
@@ -612,9 +587,8 @@ impl Sender {
             CaState::Cwr | CaState::Recovery => self.board.una >= self.high_seq,
         };
         let rate = &mut self.rate;
-        self.rack.mark_on_timeout(now, &mut self.board, |segment| {
-            rate.lost += u64::from(segment.len)
-        });
+        self.rack
+            .mark_on_timeout(now, &mut self.board, |segment| rate.lost += u64::from(segment.len));
         if first {
             self.begin_undo();
         }
@@ -675,13 +649,7 @@ impl Sender {
         }
         let dsack = packet.flags & flags::DSACK != 0;
         if self.tlp_high.is_some() {
-            self.end_probe(
-                now,
-                ack,
-                dsack,
-                advances || delivery.segments > 0,
-                in_flight_before,
-            );
+            self.end_probe(now, ack, dsack, advances || delivery.segments > 0, in_flight_before);
         }
         let trouble = self.state != CaState::Open
             || self.board.sacked_out + self.board.lost_out + self.board.retrans_out > 0
@@ -699,11 +667,8 @@ impl Sender {
             );
         }
         let lost = self.rate.lost - lost_before;
-        let sample = self.rate.sample(
-            &delivery.newest,
-            self.rtt.min_rtt(),
-            u32::from(self.config.mss),
-        );
+        let sample =
+            self.rate.sample(&delivery.newest, self.rtt.min_rtt(), u32::from(self.config.mss));
         let round_start = sample.has_data && sample.prior_delivered >= self.next_round;
         if round_start {
             self.next_round = self.rate.delivered;
@@ -766,10 +731,7 @@ impl Sender {
 
     fn apply_prr(&mut self, delivered: u64, safe: bool) {
         let ssthresh = self.cc.ssthresh() / self.mss();
-        self.window = self
-            .prr
-            .window(ssthresh, self.board.in_flight(), delivered, safe)
-            .max(1);
+        self.window = self.prr.window(ssthresh, self.board.in_flight(), delivered, safe).max(1);
     }
 
     #[inline]
@@ -785,8 +747,7 @@ impl Sender {
             }
             self.board.account_delivered(number);
             delivery.segments += 1;
-            self.rate
-                .on_delivered(number, &segment, now, &mut delivery.newest);
+            self.rate.on_delivered(number, &segment, now, &mut delivery.newest);
             self.rack.on_delivered(number, &segment, now, min_rtt);
             if segment.ever_retransmitted() {
                 delivery.retransmission_acked = true;
@@ -882,10 +843,9 @@ impl Sender {
         let recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
         let (min_rtt, srtt) = (self.rtt.min_rtt(), self.rtt.srtt());
         let rate = &mut self.rate;
-        self.rack
-            .detect(now, &mut self.board, recovering, min_rtt, srtt, |segment| {
-                rate.lost += u64::from(segment.len);
-            })
+        self.rack.detect(now, &mut self.board, recovering, min_rtt, srtt, |segment| {
+            rate.lost += u64::from(segment.len);
+        })
     }
 
     /// Everything that happens only when something is SACKed, lost, retransmitted or marked.
@@ -902,9 +862,7 @@ impl Sender {
         delivered_before: u64,
     ) -> Option<Nanos> {
         let delayed = self.config.timestamps
-            && self
-                .first_retransmit
-                .is_none_or(|first| packet.timestamp < first);
+            && self.first_retransmit.is_none_or(|first| packet.timestamp < first);
         // The end of an episode.
         match self.state {
             CaState::Cwr if ack > self.high_seq => self.leave(now),
@@ -938,11 +896,7 @@ impl Sender {
         }
         let lost_before = self.rate.lost;
         let retrans_before = self.board.retrans_out;
-        let wait = if self.rack.advanced {
-            self.detect_losses(now)
-        } else {
-            None
-        };
+        let wait = if self.rack.advanced { self.detect_losses(now) } else { None };
         let lost_retransmission = self.board.retrans_out < retrans_before;
         let enter = match self.state {
             CaState::Recovery => false,
@@ -987,11 +941,7 @@ impl Sender {
             return;
         }
         self.stats.spurious += 1;
-        self.cc.on_undo(&Undo {
-            now,
-            mss: u32::from(self.config.mss),
-            timeout: self.undo_timeout,
-        });
+        self.cc.on_undo(&Undo { now, mss: u32::from(self.config.mss), timeout: self.undo_timeout });
     }
 
     fn enter_recovery(&mut self, now: Nanos, in_flight: u64, lost: u64, acked: u64) {
