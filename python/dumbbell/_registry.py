@@ -47,13 +47,16 @@ class Param:
         """A canonical value as a scenario would write it."""
         if isinstance(value, bool) or value is None:
             return {True: "true", False: "false", None: "-"}[value]
-        if self.unit == "time" and value == int(value):
-            return format_time(int(value))
-        if self.unit == "rate" and value == int(value):
-            return format_rate(int(value))
-        if self.unit == "bytes" and value == int(value):
-            return format_bytes(int(value))
-        return f"{value}p" if self.unit == "packets" else str(value)
+        whole = isinstance(value, int | float) and value == int(value)
+        formats: dict[str, Callable[[int], str]] = {
+            "time": format_time,
+            "rate": format_rate,
+            "bytes": format_bytes,
+            "packets": lambda n: f"{n}p",
+            "segments": str,
+            "count": str,
+        }
+        return formats[self.unit](int(value)) if whole and self.unit in formats else str(value)
 
 
 @dataclass(frozen=True, slots=True)

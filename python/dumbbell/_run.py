@@ -61,8 +61,9 @@ def run(
     """Run a scenario and return its result.
 
     `scenario` is a Scenario, a dictionary of the same shape, the path of a TOML file,
-    "preset:NAME", or a result (or its directory), which runs again exactly as it did. `controllers`
-    maps further names for `cc` to callables that take the parameters and return a CongestionControl.
+    "preset:NAME", or a result (or its directory), which runs again exactly as it did.
+    `controllers` maps further names for `cc` to callables that take the parameters and return a
+    CongestionControl.
 
     Raises ScenarioError for a wrong scenario, UsageError for wrong arguments, BackendError where
     the backend cannot run, ControllerError if a controller written in Python failed (its `partial`

@@ -128,7 +128,10 @@ class Scenario(Model):
         """A copy with other values at dotted keys (`flows[0].cc`). Raises ScenarioError."""
         data = self.to_dict()
         for key, value in changes.items():
-            set_key(data, key, value)
+            try:
+                set_key(data, key, value)
+            except ScenarioError as error:
+                raise error.in_file(self._file) from None
         return Scenario.from_dict(data, file=self._file, directory=self._directory)
 
 
