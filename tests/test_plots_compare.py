@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dumbbell._errors import UsageError
-from dumbbell._plots_compare import compare_figure, compare_rows, grid, matrix, metrics_of
+from dumbbell._plots_compare import METRICS, compare_figure, compare_rows, grid, matrix, metrics_of
 from synthetic_result import SyntheticResult, synthetic_result
 
 DELAYS = {"fifo": 90.0, "codel": 8.0, "fq_codel": 5.0, "pie": 22.0}
@@ -79,6 +79,15 @@ def test_metrics_and_shares_are_those_of_the_summary() -> None:
     assert values.shape == (3, 4)
     assert values[2, 0] == rows[8].metrics["queue_delay_p95_ms"]
     assert "utilisation_percent" not in [metric.key for metric in metrics_of(rows)]
+
+
+def test_colours_run_over_a_span_that_matters() -> None:
+    delay, utilisation, jain = METRICS[:3]
+    assert utilisation.colour_range([96.0, 100.0]) == (80.0, 100.0, False)
+    assert utilisation.colour_range([50.0, 100.0]) == (50.0, 100.0, False)
+    assert jain.colour_range([0.98, 1.0]) == (0.8, 1.0, False)
+    assert delay.colour_range([3.0, 4.0]) == (3.0, 8.0, False)
+    assert delay.colour_range([3.0, 90.0, float("nan")]) == (3.0, 90.0, True)
 
 
 def test_heat_map_and_bars_are_written(tmp_path: Path) -> None:

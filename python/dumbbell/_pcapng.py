@@ -4,9 +4,10 @@ One interface a link and one each for sending and receiving hosts, nanosecond ti
 1970-01-01 as the start of the run, raw IPv4. Only headers are written; the original length is that
 of the simulated packet. Headers say what the simulator knows: addresses and ports stand for flows,
 sequence numbers are the low 32 bits and begin at 0 with the SYN, the IPv4 checksum is right. What
-the table does not hold is zero (receive window, TCP checksum) or NOPs (time stamps, SACK blocks).
-All connections of one source share a pair of addresses and ports. A comment gives flow, event and
-the reason of a drop.
+the table does not hold is zero (TCP checksum), the most there can be (receive window) or NOPs (time
+stamps, SACK blocks). A packet shows at each place that it passes: pick one by its interface name
+before looking at TCP's analysis. All connections of one source share a pair of addresses and ports.
+A comment gives flow, event and the reason of a drop.
 
 Format: draft-ietf-opsawg-pcapng (section header, interface description, enhanced packet blocks).
 """
@@ -153,7 +154,7 @@ def _transport(
     option_bytes = max(0, min(_MOST_OPTION_BYTES, room)) // 4 * 4
     offset = (_TCP_BYTES + option_bytes) // 4
     numbers = (seq & 0xFFFFFFFF, ack & 0xFFFFFFFF, offset << 12 | bits)
-    return _TCP, struct.pack("!HHIIHHHH", *ports, *numbers, 0, 0, 0) + b"\x01" * option_bytes
+    return _TCP, struct.pack("!HHIIHHHH", *ports, *numbers, 0xFFFF, 0, 0) + b"\x01" * option_bytes
 
 
 def _ipv4(number: int, back: bool, protocol: int, ip_bytes: int, ecn: int) -> bytes:

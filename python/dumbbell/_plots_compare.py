@@ -27,17 +27,36 @@ _MOST_CELLS_PER_SIDE = 16
 
 @dataclass(frozen=True)
 class Metric:
+    """`span` is the least difference that colours run over, so that trifles do not look grave; that
+    of goodput is a fraction of the highest.
+    """
+
     key: str
     label: str
     higher_is_better: bool
+    span: float
+
+    def colour_range(self, values: Sequence[float]) -> tuple[float, float, bool]:
+        """Lowest and highest value of the colour scale, and whether it is logarithmic.
+
+        It is where one bad cell would make all others look alike.
+        """
+        known = [value for value in values if np.isfinite(value)]
+        low, high = min(known), max(known)
+        if low > 0 and high > 10 * low:
+            return low, high, True
+        span = self.span * high if self.key == "goodput_mbps" else self.span
+        if self.higher_is_better:
+            return min(low, high - span), high, False
+        return low, max(high, low + span), False
 
 
 METRICS = (
-    Metric("queue_delay_p95_ms", "p95 queueing delay (ms)", False),
-    Metric("utilisation_percent", "utilisation (%)", True),
-    Metric("jain", "Jain fairness index (1 = equal)", True),
-    Metric("goodput_mbps", "total goodput (Mbit/s)", True),
-    Metric("loss_percent", "packets dropped (%)", False),
+    Metric("queue_delay_p95_ms", "p95 queueing delay (ms)", False, 5.0),
+    Metric("utilisation_percent", "utilisation (%)", True, 20.0),
+    Metric("jain", "Jain fairness index (1 = equal)", True, 0.2),
+    Metric("goodput_mbps", "total goodput (Mbit/s)", True, 0.2),
+    Metric("loss_percent", "packets dropped (%)", False, 1.0),
 )
 
 
@@ -226,6 +245,8 @@ def _heat_maps(rows: Sequence[CompareRow], metrics: Sequence[Metric]) -> Any:
     sides = grid(rows)
     if sides is None:
         raise UsageError("a heat map needs two factors that differ")
+    from matplotlib.colors import LogNorm, Normalize
+
     down, down_values, across, across_values = sides
     height = 0.9 + 0.28 * len(down_values)
     made, axes = figure(len(metrics), 1, (4.5, height * len(metrics)), sharex=True)
@@ -233,7 +254,9 @@ def _heat_maps(rows: Sequence[CompareRow], metrics: Sequence[Metric]) -> Any:
         values = matrix(rows, metric.key)
         # Dark is always bad, so that the eye needs no second look at the scale.
         colours = "cividis" if metric.higher_is_better else "cividis_r"
-        image = ax.imshow(values, cmap=colours, norm=_norm(values), aspect="auto")
+        low, high, log = metric.colour_range(values.ravel().tolist())
+        scale = LogNorm(low, high) if log else Normalize(low, high)
+        image = ax.imshow(values, cmap=colours, norm=scale, aspect="auto")
         ax.grid(False)
         ax.set_xticks(range(len(across_values)), across_values)
         ax.set_yticks(range(len(down_values)), down_values)
@@ -249,12 +272,6 @@ def _heat_maps(rows: Sequence[CompareRow], metrics: Sequence[Metric]) -> Any:
     if max(map(len, across_values)) * len(across_values) > 48:
         axes[-1, 0].tick_params(axis="x", rotation=30)
     return made
-
-
-def _norm(values: np.ndarray[Any, np.dtype[np.float64]]) -> str:
-    """A logarithmic scale where one bad cell would make all others look alike."""
-    lowest, highest = np.nanmin(values), np.nanmax(values)
-    return "log" if lowest > 0 and highest > 10 * lowest else "linear"
 
 
 def _bars(rows: Sequence[CompareRow], metrics: Sequence[Metric]) -> Any:

@@ -113,5 +113,7 @@ def number(value: Any, digits: int = 3) -> str:
         return str(value) if isinstance(value, str) else "-"
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))
+    # Rounded first: 99.97 has three digits as 100, not as 100.0.
+    rounded = abs(float(f"{value:.{digits - 1}e}"))
+    places = max(0, digits - 1 - int(np.floor(np.log10(rounded))))
     return f"{value:,.{places}f}".replace(",", "\u2009")

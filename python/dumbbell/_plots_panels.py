@@ -26,6 +26,7 @@ TIME_AXIS = "time (s)"
 # More flows than this are told apart by controller only.
 _MANY_FLOWS = 8
 _MOST_LINKS = 4
+_SMALL_FLOW = 5.0
 
 
 @dataclass(frozen=True)
@@ -234,9 +235,11 @@ def _goodput(
 ) -> Panel | None:
     lines = [_flow_line(name, table, "goodput_bps", styles) for name, table in flow_series]
     reading = "Payload delivered in order, each byte once, per recording interval."
-    if link_series and np.isfinite(link_series[0][1]["capacity_bps"]).any():
-        table = link_series[0][1]
-        lines.append(Line("capacity", table["t"], table["capacity_bps"], CAPACITY_COLOUR, "dot"))
+    most = max((float(np.nanmax(line.y, initial=0.0)) for line in lines), default=0.0)
+    capacity = link_series[0][1]["capacity_bps"] if link_series else np.array([np.nan])
+    # Beside flows much smaller than the link its capacity would only flatten them.
+    if np.isfinite(capacity).any() and np.nanmax(capacity) <= _SMALL_FLOW * most:
+        lines.append(Line("capacity", link_series[0][1]["t"], capacity, CAPACITY_COLOUR, "dot"))
         reading += " The dotted line is the first link's capacity: what lies below it is unused."
     highest = max((float(np.nanmax(line.y, initial=0.0)) for line in lines), default=0.0)
     scale, unit = _rate_unit(highest)

@@ -17,6 +17,7 @@ import numpy as np
 from dumbbell._errors import MissingExtraError, UsageError
 from dumbbell._plots_compare import (
     CompareRow,
+    Metric,
     compare_rows,
     grid,
     matrix,
@@ -291,13 +292,16 @@ def _overview(rows: Sequence[CompareRow]) -> Table:
     head += ["runs"] if several else []
     texts, colours = [], []
     scales = {
-        m.key: _Scale([row.metrics.get(m.key) for row in rows], m.higher_is_better) for m in metrics
+        metric.key: _Scale(metric, [row.metrics.get(metric.key, np.nan) for row in rows])
+        for metric in metrics
     }
     for row in rows:
         cells = [row.factors[name] for name in factors]
         cells += [number(row.metrics.get(metric.key)) for metric in metrics]
         shading = [""] * len(factors)
-        shading += [scales[metric.key].colour(row.metrics.get(metric.key)) for metric in metrics]
+        shading += [
+            scales[metric.key].colour(row.metrics.get(metric.key, np.nan)) for metric in metrics
+        ]
         if show_shares:
             cells += [
                 f"{100 * row.shares[cc]:.1f}" if cc in row.shares else "" for cc in controllers
@@ -316,7 +320,7 @@ def _heat_maps(rows: Sequence[CompareRow]) -> list[Table]:
     tables = []
     for metric in metrics_of(rows)[:3]:
         values = matrix(rows, metric.key)
-        scale = _Scale(values.ravel().tolist(), metric.higher_is_better)
+        scale = _Scale(metric, values.ravel().tolist())
         tables.append(
             Table(
                 head=[f"{down} \\ {across}", *across_values],
@@ -332,22 +336,19 @@ def _heat_maps(rows: Sequence[CompareRow]) -> list[Table]:
 
 
 class _Scale:
-    """Background colours from white (best) to orange (worst); logarithmic over wide ranges."""
+    """Background colours from white (best) to orange (worst)."""
 
     _WORST = (0xF0, 0x9A, 0x4A)
 
-    def __init__(self, values: Sequence[float | None], higher_is_better: bool) -> None:
-        known = [value for value in values if value is not None and np.isfinite(value)]
-        self._low, self._high = (min(known), max(known)) if known else (0.0, 0.0)
-        self._log = self._low > 0 and self._high > 10 * self._low
-        self._flip = higher_is_better
+    def __init__(self, metric: Metric, values: Sequence[float]) -> None:
+        self._low, self._high, self._log = metric.colour_range(values)
+        self._flip = metric.higher_is_better
 
-    def colour(self, value: float | None) -> str:
-        if value is None or not np.isfinite(value) or self._high <= self._low:
+    def colour(self, value: float) -> str:
+        if not np.isfinite(value):
             return ""
-        low, high, at = (
-            np.log((self._low, self._high, value)) if self._log else (self._low, self._high, value)
-        )
+        ends = np.array([self._low, self._high, value])
+        low, high, at = np.log(ends) if self._log else ends
         badness = (at - low) / (high - low)
         if self._flip:
             badness = 1 - badness

@@ -58,7 +58,8 @@ def comparison_findings(rows: Sequence[CompareRow]) -> list[str]:
     runs = sum(len(row.results) for row in rows)
     sentences = [f"{runs} runs in {len(rows)} cells."] if runs != len(rows) else []
     sentences += _strongest_factor(rows, "queue_delay_p95_ms", "The p95 queueing delay", "ms")
-    sentences += _range(rows, "utilisation_percent", "Utilisation", "%")
+    sentences += _range(rows, "utilisation_percent", "Utilisation", " %", 0.5)
+    sentences += _range(rows, "jain", "The Jain index", "", 0.01)
     sentences += _shares(rows)
     return sentences
 
@@ -94,17 +95,17 @@ def _strongest_factor(rows: Sequence[CompareRow], key: str, name: str, unit: str
     ]
 
 
-def _range(rows: Sequence[CompareRow], key: str, name: str, unit: str) -> list[str]:
+def _range(rows: Sequence[CompareRow], key: str, name: str, unit: str, notable: float) -> list[str]:
     known = [row for row in rows if key in row.metrics]
     if len(known) < 2:
         return []
     low, high = (choose(known, key=lambda row: row.metrics[key]) for choose in (min, max))
     a, b = low.metrics[key], high.metrics[key]
-    if b - a < 0.5:
-        return [f"{name} is {number(b)} {unit} everywhere."]
+    if b - a < notable:
+        about = "" if a == b else "about "
+        return [f"{name} is {about}{number(b)}{unit} everywhere."]
     return [
-        f"{name} lies between {number(a)} {unit} ({low.label}) and {number(b)} {unit} "
-        f"({high.label})."
+        f"{name} lies between {number(a)}{unit} ({low.label}) and {number(b)}{unit} ({high.label})."
     ]
 
 

@@ -114,7 +114,12 @@ def tradeoff_figure(rows: Sequence[CompareRow]) -> Figure | None:
     log = min(delays) > 0 and max(delays) > 10 * min(delays)
     layout["xaxis"] = _axis("p95 queueing delay (ms)", log=log)
     if log and max(delays) < 100 * min(delays):
-        layout["xaxis"]["dtick"] = "D2"
+        # Powers of ten alone would leave one label or none.
+        layout["xaxis"] |= {
+            "tickmode": "array",
+            "tickvals": [m * 10.0**e for e in range(-4, 7) for m in (1, 2, 5)],
+            "tickformat": "~g",
+        }
     layout["yaxis"] = _axis("utilisation (%)")
     return {"data": traces, "layout": layout}
 
