@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ def _transport(
     return _TCP, struct.pack("!HHIIHHHH", *ports, *numbers, 0xFFFF, 0, 0) + b"\x01" * option_bytes
 
 
+@lru_cache(maxsize=4096)
 def _ipv4(number: int, back: bool, protocol: int, ip_bytes: int, ecn: int) -> bytes:
     """An IPv4 header: flow x.y is 10.1.x.y sending to 10.2.x.y."""
     host = bytes((number >> 8 & 0xFF, number & 0xFF))
