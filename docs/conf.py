@@ -2,8 +2,7 @@
 
 import sys
 from pathlib import Path
-
-from sphinx.application import Sphinx
+from typing import Any
 
 import dumbbell
 
@@ -26,12 +25,12 @@ html_title = f"dumbbell {version}"
 html_static_path = ["_static"]
 
 
-def _write_reference(_: Sphinx) -> None:
+def _write_reference(_app: Any) -> None:
     import reference
 
     reference.write_all(HERE / "_build" / "reference")
 
 
-def setup(app: Sphinx) -> None:
+def setup(app: Any) -> None:
     """Write the generated pages before each build."""
     app.connect("builder-inited", _write_reference)

@@ -123,9 +123,10 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, BaseModel):
         return f"`{json.dumps(value.model_dump(mode='json'))}`"
-    annotation = typing.Annotated[field.annotation, *field.metadata] if field.metadata else None
-    shown = TypeAdapter(annotation).dump_python(value, mode="json") if annotation else value
-    return f"`{json.dumps(shown)}`"
+    if field.metadata:
+        annotated: Any = typing.Annotated[field.annotation, *field.metadata]
+        value = TypeAdapter(annotated).dump_python(value, mode="json")
+    return f"`{json.dumps(value)}`"
 
 
 def registry_tables(entries: typing.Iterable[Entry]) -> str:
