@@ -190,6 +190,12 @@ def test_new_scenario_keeps_comments(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "--force" in refused(capsys, *new, "--out", file)
 
 
+def test_new_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = call(capsys, "new", "schema")
+    assert status == 0
+    assert "path" in json.loads(out)["properties"]
+
+
 def test_new_trace_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = tmp_path / "t.down"
     assert call(capsys, "new", "trace", "constant", "--duration", "5s", "--out", trace)[0] == 0

@@ -32,12 +32,13 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command("list")(list_things)
     new = typer.Typer(
-        help="Write a scenario or a trace to begin with.",
+        help="Write a scenario or a trace to begin with, or the JSON Schema.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
     new.command("scenario")(new_scenario)
     new.command("trace")(new_trace)
+    new.command("schema")(new_schema)
     app.add_typer(new, name="new")
 
 
@@ -211,6 +212,15 @@ def new_trace(
         write_trace(trace, out)
     except OSError as error:
         raise _unwritable(out, error) from None
+
+
+def new_schema(out: _Out = None, force: _Force = False) -> None:
+    """Write the JSON Schema of scenarios, for editors."""
+    import json
+
+    from dumbbell._scenario import Scenario
+
+    _write(json.dumps(Scenario.model_json_schema(), indent=2) + "\n", out, force=force)
 
 
 def _write(text: str, out: Path | None, *, force: bool) -> None:

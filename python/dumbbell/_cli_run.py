@@ -142,19 +142,12 @@ def show(
     file: Annotated[str, typer.Argument(help="A scenario (TOML), preset:NAME, or a result.")],
     json: _Json = False,
     settings: _Set = None,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of scenarios (FILE is ignored).")
-    ] = False,
 ) -> None:
     """Show a scenario as it would run, or the summary of a result."""
     from dumbbell._cli_output import print_config, print_json, print_summary
     from dumbbell._results import Result
     from dumbbell._run import prepare
-    from dumbbell._scenario import Scenario
 
-    if schema:
-        print_json(Scenario.model_json_schema())
-        return
     source = _changed(file, settings)
     if isinstance(source, Result):
         if json:
