@@ -1,0 +1,167 @@
+"""Turn the results of `speed.py` and `peers.py` into docs/performance.md.
+
+python benches/report.py speed.json peers.json --out docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+Document = dict[str, Any]
+Row = dict[str, Any]
+
+SCENARIOS = {
+    "S1": "10 CUBIC, 100 Mbit/s, 40 ms, FIFO of 1 BDP",
+    "S2": "100 CUBIC, 1 Gbit/s, 20 ms, FIFO of 1 BDP",
+    "S3": "1 CUBIC, 10 Gbit/s, 100 ms, FIFO of 0.5 BDP",
+    "S4": "2 Reno and a voice call, 50 Mbit/s, 80 ms, FQ-CoDel",
+    "S5": "web pages (Poisson, Pareto), 100 Mbit/s, 40 ms, FQ-CoDel",
+    "S6": "4 BBR, 100 Mbit/s, 20 ms, FIFO of 1 BDP",
+}
+
+DELAYED = "delayed ACKs"
+EVERY = "ACK of every packet"
+SERIES = "delayed ACKs, series every 100 ms"
+
+COLUMNS = [
+    ("dumbbell", DELAYED),
+    ("dumbbell", EVERY),
+    ("ns-2", "SACK, delayed ACKs"),
+    ("ns-2", "SACK, ACK of every packet"),
+    ("ns-3", DELAYED),
+]
+
+
+def find(rows: list[Row], simulator: str, scenario: str, variant: str) -> Row | None:
+    for row in rows:
+        if (row["simulator"], row["scenario"], row["variant"]) == (simulator, scenario, variant):
+            return row
+    return None
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def table(header: list[str], rows: list[list[str]]) -> list[str]:
+    align = ["---", *["---:"] * (len(header) - 1)]
+    return ["| " + " | ".join(row) + " |" for row in [header, align, *rows]] + [""]
+
+
+def speed_table(rows: list[Row]) -> list[str]:
+    body = []
+    for scenario in SCENARIOS:
+        found = [find(rows, simulator, scenario, variant) for simulator, variant in COLUMNS]
+        body.append([scenario, *(number(row["kpps_best"]) if row else "" for row in found)])
+    header = ["", "dumbbell", "dumbbell, every ACK", "ns-2", "ns-2, every ACK", "ns-3"]
+    return table(header, body)
+
+
+def ratio_table(rows: list[Row]) -> list[str]:
+    def ratio(scenario: str, ours: str, simulator: str, theirs: str) -> str:
+        a = find(rows, "dumbbell", scenario, ours)
+        b = find(rows, simulator, scenario, theirs)
+        return f"{a['kpps_best'] / b['kpps_best']:.1f}" if a and b else ""
+
+    body = [
+        [
+            scenario,
+            ratio(scenario, DELAYED, "ns-2", "SACK, delayed ACKs"),
+            ratio(scenario, EVERY, "ns-2", "SACK, ACK of every packet"),
+            ratio(scenario, DELAYED, "ns-3", DELAYED),
+            ratio(scenario, SERIES, "ns-3", DELAYED),
+        ]
+        for scenario in SCENARIOS
+    ]
+    header = ["", "ns-2", "ns-2, every ACK", "ns-3", "ns-3, we with series"]
+    return table(header, body)
+
+
+def run_table(rows: list[Row]) -> list[str]:
+    body = [
+        [
+            row["scenario"],
+            f"{row['simulator']}, {row['variant']}",
+            f"{row['simulated_s']:g}",
+            f"{row['packets']:,}",
+            number(row["kpps_best"]),
+            number(row["kpps_median"]),
+            str(len(row["cpu_s"])),
+            row["note"],
+        ]
+        for row in sorted(rows, key=lambda row: row["scenario"])
+    ]
+    header = ["", "run", "simulated s", "packets", "best", "median", "runs", "note"]
+    return table(header, body)
+
+
+def page(speed: Document, peers: Document) -> str:
+    rows = speed["measurements"] + peers["measurements"]
+    machine = speed["machine"]
+    versions = sorted({f"{row['simulator']} {row['version']}" for row in rows})
+    lines = [
+        "# Performance",
+        "",
+        "Thousand packets that left the bottleneck per CPU second, best of the runs. The figures "
+        "move with the machine; the ratios less. Written by `benches/report.py`.",
+        "",
+        f"Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
+        f"{machine['system']}. Versions: {', '.join(versions)}. "
+        f"Measured {speed['date'][:10]} (dumbbell), {peers['date'][:10]} (the others).",
+        "",
+        *[f"- {scenario}: {text}" for scenario, text in SCENARIOS.items()],
+        "",
+        "ns-2 runs SACK TCP with Reno's window, its fastest; it has neither FQ-CoDel nor BBR. "
+        "Nobody records time series here.",
+        "",
+        *speed_table(rows),
+        "How many times as many packets dumbbell moves in the same CPU time:",
+        "",
+        *ratio_table(rows),
+    ]
+    for simulator, reason in peers["skipped"].items():
+        lines += [f"{simulator} was not run: {reason}.", ""]
+    memory, controllers = speed.get("memory"), speed.get("controllers")
+    if memory and controllers:
+        python = controllers["python_controller_acks_per_cpu_s"]
+        built_in = controllers["built_in_controller_acks_per_cpu_s"]
+        lines += [
+            "## Memory and Python",
+            "",
+            f"- An idle web source takes {memory['bytes_per_idle_source']:,.0f} bytes.",
+            f"- S3, whose window reaches some hundred thousand packets, peaks at "
+            f"{memory['s3_peak_rss_mib']:.0f} MiB, of which {memory['s3_rss_before_run_mib']:.0f} "
+            "MiB are Python and the libraries.",
+            f"- A controller written in Python takes {python:,.0f} ACKs a CPU second, against "
+            f"{built_in:,.0f} for the same one in Rust.",
+            "",
+        ]
+    lines += [
+        "## Every run",
+        "",
+        "Shorter simulated times stand where the whole scenario takes minutes. A utilisation far "
+        "from 100 % tells of the simulator's TCP, not of its speed: such a row moves fewer "
+        "packets.",
+        "",
+        *run_table(rows),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("speed", type=Path, help="what speed.py wrote")
+    parser.add_argument("peers", type=Path, help="what peers.py wrote")
+    parser.add_argument("--out", type=Path, default=Path("docs/performance.md"))
+    arguments = parser.parse_args()
+    documents = [json.loads(file.read_text()) for file in (arguments.speed, arguments.peers)]
+    arguments.out.write_text(page(*documents))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
