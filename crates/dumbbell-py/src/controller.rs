@@ -33,26 +33,15 @@ impl PythonControllers {
         if let Some(mapping) = mapping {
             factories.update(mapping.cast()?)?;
         }
-        Ok(Self {
-            factories: factories.unbind(),
-            cause: Cause::default(),
-        })
+        Ok(Self { factories: factories.unbind(), cause: Cause::default() })
     }
 
     pub(crate) fn names(&self, py: Python<'_>) -> PyResult<HashSet<String>> {
-        self.factories
-            .bind(py)
-            .keys()
-            .iter()
-            .map(|name| name.extract())
-            .collect()
+        self.factories.bind(py).keys().iter().map(|name| name.extract()).collect()
     }
 
     pub(crate) fn take_cause(&self) -> Option<PyErr> {
-        self.cause
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn make(
@@ -64,9 +53,7 @@ impl PythonControllers {
     ) -> PyResult<PythonController> {
         let py = factory.py();
         let text = Value::Object(params.clone()).to_string();
-        let params = py
-            .import(intern!(py, "json"))?
-            .call_method1(intern!(py, "loads"), (text,))?;
+        let params = py.import(intern!(py, "json"))?.call_method1(intern!(py, "loads"), (text,))?;
         let instance = factory.call1((params,))?;
         PythonController::new(instance, kind, seed, Arc::clone(&self.cause))
     }
@@ -122,9 +109,7 @@ struct Methods {
 impl PythonController {
     fn new(instance: Bound<'_, PyAny>, kind: &str, seed: u64, cause: Cause) -> PyResult<Self> {
         let py = instance.py();
-        let base = py
-            .import(intern!(py, "dumbbell.control"))?
-            .getattr("CongestionControl")?;
+        let base = py.import(intern!(py, "dumbbell.control"))?.getattr("CongestionControl")?;
         if !instance.is_instance(&base)? {
             return Err(PyTypeError::new_err(format!(
                 "expected an instance of dumbbell.CongestionControl, got {}",
@@ -135,11 +120,7 @@ impl PythonController {
         let class = instance.get_type();
         let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
             let overridden = !class.getattr(name)?.is(&base.getattr(name)?);
-            Ok(if overridden {
-                Some(instance.getattr(name)?.unbind())
-            } else {
-                None
-            })
+            Ok(if overridden { Some(instance.getattr(name)?.unbind()) } else { None })
         };
         Ok(Self {
             name: keep(kind)?,
@@ -228,9 +209,7 @@ impl cc::Controller for PythonController {
     fn on_start(&mut self, event: &cc::Start) {
         self.cwnd = event.initial_window;
         let set = Python::attach(|py| {
-            self.instance
-                .bind(py)
-                .setattr(intern!(py, "cwnd"), event.initial_window)
+            self.instance.bind(py).setattr(intern!(py, "cwnd"), event.initial_window)
         });
         if let Err(error) = set {
             self.fail(error);
@@ -249,10 +228,7 @@ impl cc::Controller for PythonController {
             cc::CongestionKind::Ecn => cc::CaState::Cwr,
         };
         self.save_window();
-        self.call(
-            |methods| &methods.on_congestion,
-            (event::Congestion(*event),),
-        );
+        self.call(|methods| &methods.on_congestion, (event::Congestion(*event),));
     }
 
     fn on_rto(&mut self, event: &cc::Rto) {
@@ -274,10 +250,7 @@ impl cc::Controller for PythonController {
     }
 
     fn on_idle_restart(&mut self, event: &cc::IdleRestart) {
-        self.call(
-            |methods| &methods.on_idle_restart,
-            (event::IdleRestart(*event),),
-        );
+        self.call(|methods| &methods.on_idle_restart, (event::IdleRestart(*event),));
     }
 
     fn on_sent(&mut self, now: cc::Nanos, bytes: u32, inflight: u64) {
@@ -307,10 +280,7 @@ impl cc::Controller for PythonController {
     fn phase(&self) -> &'static str {
         let phase = Python::attach(|py| -> PyResult<Option<&'static str>> {
             let phase = self.instance.bind(py).getattr(intern!(py, "phase"))?;
-            phase
-                .extract::<Option<String>>()?
-                .map(|phase| keep(&phase))
-                .transpose()
+            phase.extract::<Option<String>>()?.map(|phase| keep(&phase)).transpose()
         });
         match phase {
             Ok(Some(phase)) => return phase,
@@ -350,23 +320,14 @@ fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let formatted = value
         // Python 3.11 keeps the traceback beside the exception until it is raised again.
         .setattr("__traceback__", error.traceback(py))
-        .and_then(|()| {
-            py.import("traceback")?
-                .call_method1("format_exception", (value,))
-        })
+        .and_then(|()| py.import("traceback")?.call_method1("format_exception", (value,)))
         .and_then(|lines| lines.extract::<Vec<String>>());
-    formatted.map_or_else(
-        |_| error.to_string(),
-        |lines| lines.concat().trim_end().to_owned(),
-    )
+    formatted.map_or_else(|_| error.to_string(), |lines| lines.concat().trim_end().to_owned())
 }
 
 /// A positive number of bytes; a fraction of a byte does not count yet.
 fn window(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
-    let whole = value
-        .cast_exact::<PyInt>()
-        .ok()
-        .and_then(|int| int.extract::<u64>().ok());
+    let whole = value.cast_exact::<PyInt>().ok().and_then(|int| int.extract::<u64>().ok());
     match whole {
         Some(bytes) if bytes > 0 => return Ok(bytes),
         _ => {}
@@ -383,14 +344,8 @@ fn window(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
 /// As [`window`]; None and infinity mean no threshold yet.
 fn threshold(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     let infinite = value.is_none()
-        || value
-            .cast_exact::<PyFloat>()
-            .is_ok_and(|float| float.value() == f64::INFINITY);
-    if infinite {
-        Ok(cc::SSTHRESH_INFINITE)
-    } else {
-        window(value, "ssthresh")
-    }
+        || value.cast_exact::<PyFloat>().is_ok_and(|float| float.value() == f64::INFINITY);
+    if infinite { Ok(cc::SSTHRESH_INFINITE) } else { window(value, "ssthresh") }
 }
 
 fn pacing(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
@@ -408,11 +363,7 @@ fn pacing(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
 
 /// Python's truth values are integers too, but never meant as one here.
 fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
-    if value.is_instance_of::<PyBool>() {
-        None
-    } else {
-        value.extract().ok()
-    }
+    if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
 }
 
 fn recovery_style(instance: &Bound<'_, PyAny>) -> PyResult<cc::RecoveryStyle> {

@@ -45,12 +45,7 @@ pub(crate) fn from_run_error(py: Python<'_>, error: RunError, cause: Option<PyEr
                 value.setattr("now_ns", now_ns)
             })
         }
-        RunError::Controller {
-            flow,
-            now_ns,
-            message,
-            partial,
-        } => {
+        RunError::Controller { flow, now_ns, message, partial } => {
             let seconds = now_ns as f64 / 1e9;
             let error = ControllerError::new_err(format!(
                 "controller of flow {flow} failed at {seconds:.6} s of simulated time\n{message}"

@@ -78,11 +78,7 @@ pub(crate) fn run(
     let config: Config = serde_json::from_str(config_json)
         .map_err(|error| config_error(py, "config", &error.to_string()))?;
     let custom = PythonControllers::new(py, controllers.as_ref())?;
-    let mut watch = Watch {
-        progress,
-        last: Instant::now(),
-        failure: None,
-    };
+    let mut watch = Watch { progress, last: Instant::now(), failure: None };
     let outcome = if uses_python(&config, custom.names(py)?) {
         // Attaching for each ACK would cost more than the controller; Python's own switching lets
         // other threads in while a controller's code runs.
@@ -94,9 +90,8 @@ pub(crate) fn run(
         return Err(failure);
     }
     let cause = custom.take_cause();
-    let interrupted = cause
-        .as_ref()
-        .is_some_and(|cause| cause.is_instance_of::<PyKeyboardInterrupt>(py));
+    let interrupted =
+        cause.as_ref().is_some_and(|cause| cause.is_instance_of::<PyKeyboardInterrupt>(py));
     match outcome {
         Ok(result) => result,
         Err(RunError::Controller { partial, .. }) if interrupted => RunResult::new(*partial),

@@ -40,12 +40,7 @@ impl Table {
 
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        self.0
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| field.name().clone())
-            .collect()
+        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
     fn __len__(&self) -> usize {
@@ -53,11 +48,7 @@ impl Table {
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "<Table {} rows: {}>",
-            self.0.num_rows(),
-            self.column_names().join(", ")
-        )
+        format!("<Table {} rows: {}>", self.0.num_rows(), self.column_names().join(", "))
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -103,10 +94,7 @@ fn dictionary(
 ) -> Result<DictionaryArray<Int32Type>, ArrowError> {
     let length = codes.len();
     let keys = ScalarBuffer::<i32>::new(Buffer::from_vec(codes), 0, length);
-    DictionaryArray::try_new(
-        PrimitiveArray::new(keys, None),
-        Arc::new(StringArray::from(names)),
-    )
+    DictionaryArray::try_new(PrimitiveArray::new(keys, None), Arc::new(StringArray::from(names)))
 }
 
 pub(crate) fn arrow_error(error: ArrowError) -> PyErr {
