@@ -189,7 +189,7 @@ def run_cases(
         print_json(rows)
     else:
         cells = [[row["name"], "pass" if row["passed"] else "FAIL", row["detail"]] for row in rows]
-        console().print(table("Cases", ["<case", "<result", "<measured"], cells))
+        console().print(table("Cases", ["<case", "<result", "<<measured"], cells))
     return 0 if all(row["passed"] for row in rows) else _FAILED
 
 
@@ -207,5 +207,5 @@ def reproduce(
     else:
         rows = outcome["rows"]
         cells = [[str(row[key]) for key in ("what", "paper", "ours", "verdict")] for row in rows]
-        console().print(table(outcome["title"], ["<what", "<paper", "<ours", "<verdict"], cells))
+        console().print(table(outcome["title"], ["<<what", "<<paper", "<<ours", "<verdict"], cells))
     return 0 if outcome["passed"] else _FAILED

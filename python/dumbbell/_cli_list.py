@@ -64,7 +64,7 @@ def list_things(
         documents[kind] = rows
         if not json:
             cells = [[row["name"], row["summary"]] for row in rows]
-            console().print(table(kind.capitalize(), ["<name", "<what"], cells))
+            console().print(table(kind.capitalize(), ["<name", "<<what"], cells))
     if json:
         print_json(documents[what] if what else documents)
 
@@ -105,14 +105,14 @@ def _print_entries(kind: Listed, entries: list[Entry], *, parameters: bool) -> N
         for entry in entries
     ]
     if not parameters:
-        columns = ["<name", "<what", "<source", "<parameters"]
+        columns = ["<name", "<<what", "<<source", "<<parameters"]
         out.print(table(kind.capitalize(), columns, rows))
         return
     for entry in entries:
         out.print(f"{entry.name}: {entry.summary} ({entry.source})", markup=False)
         cells = [[p.name, p.unit, p.show(p.default), _range(p), p.doc] for p in entry.params]
         if cells:
-            columns = ["<parameter", "<unit", "default", "<allowed", "<meaning"]
+            columns = ["<parameter", "<unit", "default", "<<allowed", "<<meaning"]
             out.print(table("", columns, cells))
 
 

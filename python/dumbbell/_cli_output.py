@@ -35,19 +35,27 @@ def console() -> Console:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table; columns whose name begins with "<" hold text, all others numbers."""
+    """A table. A column whose name begins with "<" holds names, with "<<" text that may be folded;
+    all others hold numbers."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    result = Table(title=escape(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    result = Table(
+        title=escape(title),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        pad_edge=False,
+        show_edge=False,
+        collapse_padding=True,
+    )
+    lines = max(name.count("\n") for name in columns)
     for name in columns:
-        text = name.startswith("<")
         result.add_column(
-            escape(name.removeprefix("<")),
-            justify="left" if text else "right",
+            "\n" * (lines - name.count("\n")) + escape(name.lstrip("<")),
+            justify="left" if name.startswith("<") else "right",
             overflow="fold",
-            no_wrap=not text,
+            no_wrap=not name.startswith("<<"),
         )
     for row in rows:
         result.add_row(*(escape(cell) for cell in row))
@@ -101,8 +109,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     out.print(
         table(
             "Flows",
-            ["<flow", "<cc", "goodput Mbit/s", "RTT p50 ms", "RTT p95 ms", "loss %", "marks %",
-             "retransmits", "done s"],
+            ["<flow", "<cc", "goodput\nMbit/s", "RTT p50\nms", "RTT p95\nms", "loss\n%", "marks\n%",
+             "retrans-\nmits", "done\ns"],
             [
                 [
                     flow["id"], flow["cc"], _mbit(flow["goodput_bps"]), _ms(flow["rtt_ms"]["p50"]),
@@ -117,7 +125,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     out.print(
         table(
             "Links",
-            ["<link", "used %", "queue mean ms", "p50", "p95", "p99", "max", "packets", "drops",
+            ["<link", "used\n%", "queue\nmean ms", "p50", "p95", "p99", "max", "packets", "drops",
              "marks"],
             [
                 [
@@ -157,25 +165,22 @@ def print_comparison(comparison: Comparison) -> None:
     labels = list(dict.fromkeys(name for cell in comparison.cells for name in cell.labels))
     # A column that says the same in each row as the flow's own controller is not needed.
     shown = [name for name in labels if any(str(g[name]) != g["flow_cc"] for g in groups)]
-    console().print(
-        table(
-            "",
-            [*(f"<{name}" for name in shown), "<flows", "goodput Mbit/s", "share %", "RTT p50 ms",
-             "RTT p95 ms", "loss %", "marks %", "used %", "queue mean ms", "queue p95 ms", "Jain"],
-            [
-                [
-                    *(str(group[name]) for name in shown),
-                    group["flow_cc"] + (f" x{group['flows']}" if group["flows"] > 1 else ""),
-                    _mbit(group["goodput_bps"]), _percent(group["share"]),
-                    _ms(group["rtt_p50_ms"]), _ms(group["rtt_p95_ms"]),
-                    _percent(group["loss_ratio"]), _percent(group["mark_ratio"]),
-                    _percent(group["utilisation"]), _ms(group["queue_delay_mean_ms"]),
-                    _ms(group["queue_delay_p95_ms"]), _number(group["jain"], 3),
-                ]
-                for group in groups
-            ],
-        )
-    )  # fmt: skip
+    columns: list[tuple[str, Callable[[Mapping[str, Any]], str]]] = [
+        *((f"<{name}", lambda g, name=name: str(g[name])) for name in shown),
+        ("<flows", lambda g: g["flow_cc"] + (f" x{g['flows']}" if g["flows"] > 1 else "")),
+        ("goodput\nMbit/s", lambda g: _mbit(g["goodput_bps"])),
+        ("share\n%", lambda g: _number(100 * g["share"], 0)),
+        ("RTT p95\nms", lambda g: _ms(g["rtt_p95_ms"])),
+        ("loss\n%", lambda g: _percent(g["loss_ratio"])),
+        ("used\n%", lambda g: _percent(g["utilisation"])),
+        ("queue\nms", lambda g: _ms(g["queue_delay_mean_ms"])),
+        ("p95\nms", lambda g: _ms(g["queue_delay_p95_ms"])),
+        ("Jain", lambda g: _number(g["jain"], 2)),
+    ]
+    if any(group["mark_ratio"] for group in groups):
+        columns.insert(-4, ("marks\n%", lambda g: _percent(g["mark_ratio"])))
+    rows = [[cell(group) for _, cell in columns] for group in groups]
+    console().print(table("", [name for name, _ in columns], rows))
 
 
 def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None:
@@ -190,7 +195,7 @@ def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None
     out.print(
         table(
             "Links",
-            ["<link", "<capacity", "delay", "<queue", "overhead"],
+            ["<link", "<capacity", "delay", "<<queue", "overhead"],
             [
                 [
                     link["id"], _capacity(link["capacity"]), format_time(link["delay_ns"]),
@@ -204,7 +209,7 @@ def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None
     out.print(
         table(
             "Flows",
-            ["<flow", "<sends", "<traffic", "start", "stop", "delay there", "back", "<route"],
+            ["<flow", "<<sends", "<traffic", "start", "stop", "delay\nthere", "\nback", "<<route"],
             [
                 [
                     flow["id"], _transport(flow["transport"]), flow["traffic"]["kind"],
@@ -269,4 +274,4 @@ def _ms(value: float | None) -> str:
 def _percent(ratio: float | None) -> str:
     if ratio is None:
         return "-"
-    return f"{ratio * 100:.3f}" if 0 < ratio < 0.001 else f"{ratio * 100:.1f}"
+    return f"{ratio * 100:.2f}" if 0 < ratio < 0.001 else f"{ratio * 100:.1f}"
