@@ -175,10 +175,9 @@ def print_comparison(comparison: Comparison) -> None:
         ("used\n%", lambda g: _percent(g["utilisation"])),
         ("queue\nms", lambda g: _ms(g["queue_delay_mean_ms"])),
         ("p95\nms", lambda g: _ms(g["queue_delay_p95_ms"])),
-        ("Jain", lambda g: _number(g["jain"], 2)),
     ]
     if any(group["mark_ratio"] for group in groups):
-        columns.insert(-4, ("marks\n%", lambda g: _percent(g["mark_ratio"])))
+        columns.insert(-3, ("marks\n%", lambda g: _percent(g["mark_ratio"])))
     rows = [[cell(group) for _, cell in columns] for group in groups]
     console().print(table("", [name for name, _ in columns], rows))
 
