@@ -42,11 +42,13 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     from rich.table import Table
 
     result = Table(
-        title=escape(title),
+        title=escape(f"\n{title}") if title else None,
         box=box.SIMPLE_HEAD,
         title_justify="left",
         pad_edge=False,
         show_edge=False,
+        # Many columns have to fit into 80 characters.
+        padding=(0, 1 if len(columns) < 10 else 0),
         collapse_padding=True,
     )
     lines = max(name.count("\n") for name in columns)
@@ -153,7 +155,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
             )
         )
     out.print(
-        f"Jain {_number(totals['jain'], 3)}, {totals['packets']:,} packets, "
+        f"\nJain {_number(totals['jain'], 3)}, {totals['packets']:,} packets, "
         f"{totals['events']:,} events; {totals['simulated_s']:g} s simulated in "
         f"{totals['wall_s']:.2f} s, {totals['peak_rss_bytes'] / 2**20:.0f} MiB"
     )
