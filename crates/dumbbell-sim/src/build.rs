@@ -209,5 +209,5 @@ fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {
     };
     let may_change = link.changes.iter().any(|change| change.loss.is_some());
     let impairment = Impairment::new(&link.impairments, may_change, config.seed, &link.id);
-    Ok(Link::new(discipline, link.framing, link.delay_ns, impairment))
+    Ok(Link::new(discipline, link.framing, link.delay_ns, impairment, config.warmup_ns))
 }

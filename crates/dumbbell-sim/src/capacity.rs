@@ -157,9 +157,9 @@ mod tests {
     /// 384 Gbit/s: 1500 bytes take 31.25 ns; after 4 packets exactly 125 ns.
     #[test]
     fn carries_the_remainder() {
-        let mut transmitter = Transmitter::new(384_000_000_000);
-        let times: Vec<u64> = (0..4).map(|i| transmitter.serialise(1500, i == 0)).collect();
-        assert_eq!(times.iter().sum::<u64>(), 125);
+        let mut transmitter = Transmitter::new(384_000_000_000, None);
+        let ends: Vec<u64> = (0..4).map(|_| transmitter.transmit(0, 1500).1).collect();
+        assert_eq!(ends, [31, 62, 93, 125]);
     }
 
     /// 1 Gbit/s for 1 s of 1514-byte frames: bytes within 0.01 % (deepspaceip/dipt-quic-workbench#53).
@@ -176,11 +176,21 @@ mod tests {
     /// A rate change takes effect within a packet (stack-rs/rattan#9): 1 kbit/s to 100 Mbit/s at 1 s.
     #[test]
     fn changes_the_rate_mid_packet() {
-        let mut transmitter = Transmitter::new(1000);
-        let done = transmitter.serialise(1250, true);
-        assert_eq!(done, 10_000_000_000);
+        let mut transmitter = Transmitter::new(1000, None);
+        assert_eq!(transmitter.transmit(0, 1250), (0, 10_000_000_000));
         // 9000 of 10000 bits are left and now take 90 us.
-        assert_eq!(transmitter.change(100_000_000, 1_000_000_000, done), 1_000_090_000);
+        transmitter.change(100_000_000, 1_000_000_000);
+        assert_eq!(transmitter.free_at(), 1_000_090_000);
+    }
+
+    /// A token bucket of two packets: after idling they leave at once (a third as long as the tokens
+    /// are not negative), then one per packet time.
+    #[test]
+    fn shapes_by_tokens() {
+        let mut transmitter = Transmitter::new(8_000_000, Some(2000));
+        let ms = 1_000_000;
+        let starts: Vec<u64> = (0..5).map(|_| transmitter.transmit(10 * ms, 1000).0).collect();
+        assert_eq!(starts, [10 * ms, 10 * ms, 10 * ms, 11 * ms, 12 * ms]);
     }
 
     /// Mahimahi loops: "1" is a packet a millisecond, "1 1 2" three in two.

@@ -296,7 +296,6 @@ impl<'a> Engine<'a> {
     #[inline]
     fn offer(&mut self, index: usize, mut packet: Packet) {
         let now = self.now;
-        let in_window = now >= self.recorder.warmup;
         let link = &mut self.links[index];
         packet.overhead = link.overhead_for(packet.ip_bytes);
         link.counters.offered += 1;
@@ -308,11 +307,10 @@ impl<'a> Engine<'a> {
             }
             Discipline::Computed(fifo) => {
                 let bytes = packet.bytes();
-                match fifo.offer(now, bytes) {
-                    Some((start, end)) => {
+                match fifo.offer(now, bytes, &mut link.sojourn) {
+                    Some(left) => {
                         link.counters.bytes_accepted += u64::from(bytes);
-                        link.record_sojourn(start - now, in_window);
-                        self.leave(index, end, packet);
+                        self.leave(index, left, packet);
                     }
                     None => {
                         link.counters.drops += 1;
@@ -348,14 +346,12 @@ impl<'a> Engine<'a> {
 
     /// If the server is free, begin the next transmission.
     fn start_server(&mut self, index: usize) {
-        let now = self.now;
-        let in_window = now >= self.recorder.warmup;
         let link = &mut self.links[index];
         let Discipline::Stored(stored) = &mut link.discipline else {
             return;
         };
         if matches!(stored.server, Server::Constant { .. }) {
-            self.start_constant(index, in_window);
+            self.start_constant(index);
             return;
         }
         let backlog = stored.queue.backlog_packets();
@@ -371,7 +367,7 @@ impl<'a> Engine<'a> {
 
     /// Transmissions of a constant-rate server. A serial line holds the packet until it has left; a
     /// shaper lets packets go until its tokens are used up.
-    fn start_constant(&mut self, index: usize, in_window: bool) {
+    fn start_constant(&mut self, index: usize) {
         let now = self.now;
         loop {
             let link = &mut self.links[index];
@@ -392,7 +388,7 @@ impl<'a> Engine<'a> {
             if left > now {
                 (*sending, *busy) = (Some(packet), true);
             }
-            link.record_sojourn(now - packet.enqueued, in_window);
+            link.sojourn.add(now, now - packet.enqueued);
             if left > now {
                 self.hops.push(left, index as u32);
                 break;
@@ -436,12 +432,11 @@ impl<'a> Engine<'a> {
                 trace.advance();
                 let mut out = std::mem::take(&mut self.released);
                 stored.use_opportunity(now, &mut link.dropped, &mut out);
-                let in_window = now >= self.recorder.warmup;
                 for packet in out.drain(..) {
                     let link = &mut self.links[index];
                     link.counters.packets_out += 1;
                     link.counters.bytes_out += u64::from(packet.bytes());
-                    link.record_sojourn(now - packet.enqueued, in_window);
+                    link.sojourn.add(now, now - packet.enqueued);
                     self.leave(index, now, packet);
                 }
                 self.released = out;

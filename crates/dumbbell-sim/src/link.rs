@@ -17,12 +17,42 @@ use crate::impairment::Impairment;
 pub(crate) struct ComputedFifo {
     transmitter: Transmitter,
     limit: FifoLimit,
-    /// Start of transmission and size of the packets that wait.
-    waiting: VecDeque<(u64, u32)>,
+    /// The packets that wait.
+    waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     /// Size of the packet being transmitted.
     current: u32,
     counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    start: u64,
+    enqueued: u64,
+    bytes: u32,
+}
+
+/// Sojourn times in a queue, recorded when packets leave it.
+#[derive(Debug)]
+pub(crate) struct SojournRecord {
+    /// Before this time nothing counts for the summary.
+    warmup: u64,
+    pub(crate) histogram: Histogram,
+    /// Of the current recording interval: sum, count and maximum.
+    pub(crate) interval: (u64, u64, u64),
+}
+
+impl SojournRecord {
+    #[inline]
+    pub(crate) fn add(&mut self, left: u64, sojourn: u64) {
+        let (sum, count, max) = &mut self.interval;
+        *sum += sojourn;
+        *count += 1;
+        *max = (*max).max(sojourn);
+        if left >= self.warmup {
+            self.histogram.add(sojourn);
+        }
+    }
 }
 
 impl ComputedFifo {
@@ -39,8 +69,8 @@ impl ComputedFifo {
 
     /// Bring the backlog up to `now`.
     #[inline]
-    pub(crate) fn settle(&mut self, now: u64) {
-        while let Some(&(start, bytes)) = self.waiting.front() {
+    pub(crate) fn settle(&mut self, now: u64, sojourn: &mut SojournRecord) {
+        while let Some(&Waiting { start, enqueued, bytes }) = self.waiting.front() {
             if start > now {
                 break;
             }
@@ -48,18 +78,25 @@ impl ComputedFifo {
             self.waiting_bytes -= u64::from(bytes);
             self.current = bytes;
             self.counters.dequeued += 1;
+            sojourn.add(start, start - enqueued);
         }
     }
 
-    /// Offer a packet: when its transmission starts and when it has left, or `None` if it is dropped.
+    /// Offer a packet: when it has left, or `None` if it is dropped.
     #[inline]
-    pub(crate) fn offer(&mut self, now: u64, bytes: u32) -> Option<(u64, u64)> {
-        self.settle(now);
+    pub(crate) fn offer(
+        &mut self,
+        now: u64,
+        bytes: u32,
+        sojourn: &mut SojournRecord,
+    ) -> Option<u64> {
+        self.settle(now, sojourn);
         self.counters.offered += 1;
         if self.transmitter.free_at() <= now {
             self.current = bytes;
             self.counters.dequeued += 1;
-            return Some(self.transmitter.transmit(now, bytes));
+            sojourn.add(now, 0);
+            return Some(self.transmitter.transmit(now, bytes).1);
         }
         let full = self.waiting.len() as u64 >= self.limit.packets
             || self.waiting_bytes + u64::from(bytes) > self.limit.bytes;
@@ -68,9 +105,9 @@ impl ComputedFifo {
             return None;
         }
         let (start, left) = self.transmitter.transmit(now, bytes);
-        self.waiting.push_back((start, bytes));
+        self.waiting.push_back(Waiting { start, enqueued: now, bytes });
         self.waiting_bytes += u64::from(bytes);
-        Some((start, left))
+        Some(left)
     }
 
     /// A packet is on the line at `now` (after [`Self::settle`]).
@@ -120,10 +157,8 @@ pub(crate) struct Link {
     pub(crate) delay: u64,
     pub(crate) impairment: Option<Box<Impairment>>,
     pub(crate) counters: LinkCounters,
-    pub(crate) sojourn: Histogram,
+    pub(crate) sojourn: SojournRecord,
     pub(crate) dropped: Dropped<Packet>,
-    /// Of the current recording interval: sum, count and maximum of sojourn times.
-    pub(crate) interval_sojourn: (u64, u64, u64),
 }
 
 impl Link {
@@ -132,6 +167,7 @@ impl Link {
         framing: Framing,
         delay: u64,
         impairment: Option<Impairment>,
+        warmup: u64,
     ) -> Self {
         Self {
             discipline,
@@ -140,9 +176,8 @@ impl Link {
             delay,
             impairment: impairment.map(Box::new),
             counters: LinkCounters::default(),
-            sojourn: Histogram::default(),
+            sojourn: SojournRecord { warmup, histogram: Histogram::default(), interval: (0, 0, 0) },
             dropped: Vec::new(),
-            interval_sojourn: (0, 0, 0),
         }
     }
 
@@ -155,22 +190,11 @@ impl Link {
         self.framing_cached.1
     }
 
-    #[inline]
-    pub(crate) fn record_sojourn(&mut self, sojourn: u64, in_window: bool) {
-        let (sum, count, max) = &mut self.interval_sojourn;
-        *sum += sojourn;
-        *count += 1;
-        *max = (*max).max(sojourn);
-        if in_window {
-            self.sojourn.add(sojourn);
-        }
-    }
-
     pub(crate) fn backlog(&mut self, now: u64) -> (u64, u64) {
         match &mut self.discipline {
             Discipline::Unlimited => (0, 0),
             Discipline::Computed(fifo) => {
-                fifo.settle(now);
+                fifo.settle(now, &mut self.sojourn);
                 (fifo.waiting.len() as u64, fifo.waiting_bytes)
             }
             Discipline::Stored(stored) => {
@@ -184,7 +208,7 @@ impl Link {
         let mut packets = self.counters.packets_out;
         let mut bytes = self.counters.bytes_out;
         if let Discipline::Computed(fifo) = &mut self.discipline {
-            fifo.settle(now);
+            fifo.settle(now, &mut self.sojourn);
             packets = fifo.counters.offered - fifo.counters.dropped_overflow;
             bytes = self.counters.bytes_accepted;
             packets -= fifo.waiting.len() as u64;
@@ -327,12 +351,15 @@ mod tests {
     fn computed_fifo_drops_beyond_its_limit() {
         let limit = FifoLimit { packets: 2, bytes: u64::MAX };
         let mut fifo = ComputedFifo::new(Transmitter::new(8_000_000, None), limit);
+        let histogram = Histogram::default();
+        let mut sojourn = SojournRecord { warmup: 0, histogram, interval: (0, 0, 0) };
         // 1000 bytes take 1 ms; the first is in service, two wait, the fourth is dropped.
         let ms = 1_000_000;
-        assert_eq!(fifo.offer(0, 1000), Some((0, ms)));
-        assert_eq!(fifo.offer(0, 1000), Some((ms, 2 * ms)));
-        assert_eq!(fifo.offer(0, 1000), Some((2 * ms, 3 * ms)));
-        assert_eq!(fifo.offer(0, 1000), None);
-        assert_eq!(fifo.offer(ms, 1000), Some((3 * ms, 4 * ms)));
+        assert_eq!(fifo.offer(0, 1000, &mut sojourn), Some(ms));
+        assert_eq!(fifo.offer(0, 1000, &mut sojourn), Some(2 * ms));
+        assert_eq!(fifo.offer(0, 1000, &mut sojourn), Some(3 * ms));
+        assert_eq!(fifo.offer(0, 1000, &mut sojourn), None);
+        assert_eq!(fifo.offer(ms, 1000, &mut sojourn), Some(4 * ms));
+        assert_eq!(sojourn.interval, (ms, 2, ms));
     }
 }

@@ -308,7 +308,7 @@ impl Engine<'_> {
         let link = &mut self.links[index];
         let (_, bytes) = link.departed(now);
         let (packets, _) = link.backlog(now);
-        let (sum, count, max) = std::mem::take(&mut link.interval_sojourn);
+        let (sum, count, max) = std::mem::take(&mut link.sojourn.interval);
         let counters = link.queue_counters();
         let drops = link.counters.drops;
         let recorder = &mut self.recorder;
@@ -430,7 +430,7 @@ impl Engine<'_> {
         LinkSummary {
             id: config.id.clone(),
             utilisation: bits.filter(|&bits| bits > 0.0).map_or(0.0, |bits| carried / bits),
-            queue_delay_ms: quantiles(&link.sojourn),
+            queue_delay_ms: quantiles(&link.sojourn.histogram),
             packets,
             drops: end.drops,
             marks: end.marks,
@@ -516,7 +516,7 @@ impl Engine<'_> {
         ];
         let rtts = self.entries.iter().map(|entry| &entry.rtt);
         tables.push(("flow_rtt_cdf", cdf_table("flow", "rtt_ms", &flow_names, rtts)));
-        let delays = self.links.iter().map(|link| &link.sojourn);
+        let delays = self.links.iter().map(|link| &link.sojourn.histogram);
         tables.push(("queue_delay_cdf", cdf_table("link", "delay_ms", &link_names, delays)));
         tables.push(("completions", self.completions(flow_names.clone())));
         tables.push(("probe_samples", self.probe_samples()));

@@ -40,8 +40,8 @@ impl Rack {
             return;
         }
         self.advanced = true;
-        self.rtt = rtt;
         if segment.sent > self.sent || segment.sent == self.sent && number > self.number {
+            self.rtt = rtt;
             self.sent = segment.sent;
             self.number = number;
         }
@@ -59,6 +59,11 @@ impl Rack {
         }
         self.reo_wnd_persist = REO_WND_PERSIST;
         self.reordering_seen = true;
+    }
+
+    /// Judge every outstanding segment again: marks were taken back.
+    pub(super) fn rescan(&mut self) {
+        self.scan = 0;
     }
 
     pub(super) fn on_recovery_exit(&mut self) {

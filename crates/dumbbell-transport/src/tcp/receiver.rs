@@ -14,6 +14,9 @@ const COMPRESSED_MAX: u32 = 44;
 /// Longest delay by SACK compression (Linux `tcp_comp_sack_delay_ns`); never above 5 % of the RTT.
 const COMPRESSED_DELAY: Nanos = 1_000_000;
 
+/// SACK blocks remembered; an ACK has room for three beside the timestamps (RFC 2018 section 3).
+const REMEMBERED_BLOCKS: usize = 4;
+
 /// Receive window policy. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Window {
@@ -60,7 +63,7 @@ pub struct Receiver {
     bytes: u64,
     out_of_order: IntervalSet,
     /// A member of each range reported lately, newest first.
-    recent: [u64; 3],
+    recent: [u64; REMEMBERED_BLOCKS],
     /// In-order segments not acknowledged yet.
     pending: u32,
     ack_due: Nanos,
@@ -87,7 +90,7 @@ impl Receiver {
             next: 0,
             bytes: 0,
             out_of_order: IntervalSet::default(),
-            recent: [0; 3],
+            recent: [0; REMEMBERED_BLOCKS],
             pending: 0,
             ack_due: Nanos::MAX,
             quick_acks: QUICK_ACKS,
@@ -184,9 +187,16 @@ impl Receiver {
                 // RFC 5681 section 4.2: at once when a gap closes.
                 return Some(self.ack());
             }
-        } else {
-            self.out_of_order.insert(number, number + 1, end_byte, |_, _| {});
-            self.remember(number);
+            return self.compress(now);
+        }
+        // A block that nobody has been told of must not fall out of the list: tell now (Linux).
+        let told = (self.compressed > 0 && self.needs_room(number)).then(|| self.ack());
+        self.out_of_order.insert(number, number + 1, end_byte, |_, _| {});
+        self.remember(number);
+        if told.is_some() {
+            self.compressed = 1;
+            self.ack_due = now + COMPRESSED_DELAY.min(self.rtt / 20);
+            return told;
         }
         self.compress(now)
     }
@@ -213,12 +223,23 @@ impl Receiver {
         None
     }
 
+    /// Whether `number` starts a new block while the list of blocks is full.
+    fn needs_room(&self, number: u64) -> bool {
+        let full = self.recent.iter().all(|&other| other > self.next);
+        let extends = self.out_of_order.contains(number.saturating_sub(1))
+            || self.out_of_order.contains(number + 1);
+        full && !extends
+    }
+
     fn remember(&mut self, number: u64) {
         let range = self.out_of_order.range_of(number);
-        let mut kept = [number, 0, 0];
+        let mut kept = [number, 0, 0, 0];
         let mut used = 1;
         for &other in &self.recent {
-            if used < 3 && other > self.next && self.out_of_order.range_of(other) != range {
+            if used < REMEMBERED_BLOCKS
+                && other > self.next
+                && self.out_of_order.range_of(other) != range
+            {
                 kept[used] = other;
                 used += 1;
             }
@@ -302,8 +323,7 @@ impl Receiver {
             used = 1;
         }
         let mut taken = [(0, 0); 3];
-        for index in 0..3 {
-            let number = self.recent[index];
+        for number in self.recent {
             if used == 3 || number <= self.next {
                 continue;
             }

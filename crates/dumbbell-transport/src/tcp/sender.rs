@@ -876,13 +876,13 @@ impl Sender {
             CaState::Recovery if advances && delayed && self.may_undo(delayed) => {
                 if self.board.retrans_out == 0 {
                     self.rack.on_reordering();
-                    self.board.unmark_all_lost();
+                    self.unmark_lost();
                     self.undo(now);
                     self.leave(now);
                 }
             }
             CaState::Loss if advances && self.may_undo(delayed) => {
-                self.board.unmark_all_lost();
+                self.unmark_lost();
                 self.undo(now);
                 self.leave(now);
             }
@@ -922,13 +922,21 @@ impl Sender {
         wait
     }
 
+    /// Nothing is lost after all; what really is will be judged anew.
+    fn unmark_lost(&mut self) {
+        self.board.unmark_all_lost();
+        self.rack.rescan();
+    }
+
     fn begin_undo(&mut self) {
         self.undo_marker = Some(self.board.una);
         let out = self.board.retrans_out as i64;
         self.undo_retransmits = if out > 0 { out } else { -1 };
         self.undo_allowed = true;
         self.undo_timeout = false;
-        self.first_retransmit = None;
+        if out == 0 {
+            self.first_retransmit = None;
+        }
     }
 
     fn may_undo(&self, delayed: bool) -> bool {
