@@ -717,16 +717,22 @@ impl Sender {
             self.timer = None;
         } else if let Some(at) = wait {
             self.timer = Some((at.max(now + 1), Timer::Reorder));
-        } else if advances
-            || delivery.segments > 0
-            || matches!(self.timer, Some((_, Timer::Reorder)) | None)
-        {
+        } else if advances || self.sacked_before_head(&delivery) {
             self.arm_probe_or_rto(now);
+        } else if matches!(self.timer, Some((_, Timer::Reorder)) | None) {
+            let rto = self.board.get(self.board.una).sent + self.rtt.rto(self.backoff);
+            self.timer = Some((rto.max(now + 1), Timer::Rto));
         }
         // Rate changes let a paced sender go on earlier or later.
         if self.pace_blocked && self.pace_next <= now {
             self.pace_blocked = false;
         }
+    }
+
+    /// The ACK SACKs data older than the last transmission of the head, so it may put off the
+    /// timeout. Newer data may not, or the timeout of a lost head would never come (Linux).
+    fn sacked_before_head(&self, delivery: &Delivery) -> bool {
+        delivery.sacked_first.is_some_and(|first| first < self.board.get(self.board.una).sent)
     }
 
     fn apply_prr(&mut self, delivered: u64, safe: bool) {
