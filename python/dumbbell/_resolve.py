@@ -266,7 +266,10 @@ class _Link:
         if self._trace is not None:
             return {"kind": "trace", "ms": self._trace.ms, "mtu": self._trace.mtu}
         if self._model.rate is not None:
-            return {"kind": "constant", "bps": self._model.rate}
+            capacity = {"kind": "constant", "bps": self._model.rate}
+            if self._model.shaper is not None:
+                capacity["shaper_burst_bytes"] = self._model.shaper
+            return capacity
         return {"kind": "unlimited"}
 
     def _queue(self, rtt_ns: int) -> dict[str, Any]:

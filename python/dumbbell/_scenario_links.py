@@ -181,6 +181,10 @@ class _Capacity(Model):
 
     rate: Rate | None = None
     """Bits a second, frames as the link counts them (`overhead`)."""
+    shaper: PacketSize | None = None
+    """Makes `rate` that of a token bucket with this burst in front of a fast line, as tc htb or tbf:
+    a packet leaves whole when its turn comes. Without it the link is a serial line, and a packet has
+    left when its last bit has."""
     trace: Annotated[str, Field(min_length=1)] | None = None
     """Mahimahi trace: a file with one delivery opportunity (milliseconds) a line, repeated.
     Relative to the scenario's file."""
@@ -205,6 +209,8 @@ class _Capacity(Model):
             fail("expected either rate or trace, not both", "trace", value=self.trace)
         if self.trace_mtu is not None and self.trace is None:
             fail("needs a trace", "trace_mtu")
+        if self.shaper is not None and self.rate is None:
+            fail("needs a rate", "shaper")
         return self
 
 
