@@ -38,23 +38,14 @@ impl Packet for BenchPacket {
 
 fn enqueue_dequeue(c: &mut Criterion) {
     let mut group = c.benchmark_group("enqueue+dequeue");
-    for (kind, flows) in [
-        ("fifo", 10),
-        ("codel", 10),
-        ("fq_codel", 10),
-        ("fq_codel", 500),
-    ] {
+    for (kind, flows) in [("fifo", 10), ("codel", 10), ("fq_codel", 10), ("fq_codel", 500)] {
         group.bench_function(BenchmarkId::new(kind, flows), |b| {
             let mut queue = build::<BenchPacket>(kind, &Map::new(), 1).unwrap();
             let mut dropped = Dropped::new();
             let (mut now, mut n) = (0, 0_u32);
             let mut packet = move || {
                 n += 1;
-                BenchPacket {
-                    flow: n % flows,
-                    at: 0,
-                    _payload: [0; 6],
-                }
+                BenchPacket { flow: n % flows, at: 0, _payload: [0; 6] }
             };
             for _ in 0..800 {
                 queue.enqueue(now, packet(), &mut dropped);

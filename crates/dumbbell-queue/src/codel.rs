@@ -235,11 +235,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(
         params: CodelParams::from_values(values),
         limit: values.whole("limit"),
         codel: Codel::default(),
-        backlog: Backlog {
-            packets: VecDeque::new(),
-            bytes: 0,
-            largest: 0,
-        },
+        backlog: Backlog { packets: VecDeque::new(), bytes: 0, largest: 0 },
         counters: Counters::default(),
     })
 }
@@ -289,13 +285,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
     }
 
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
-        let packet = self.codel.dequeue(
-            now,
-            &self.params,
-            &mut self.backlog,
-            &mut self.counters,
-            dropped,
-        );
+        let packet =
+            self.codel.dequeue(now, &self.params, &mut self.backlog, &mut self.counters, dropped);
         match packet {
             Some(packet) => {
                 self.counters.dequeued += 1;

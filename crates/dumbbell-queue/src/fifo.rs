@@ -42,11 +42,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(
 ) -> Box<dyn QueueDiscipline<P>> {
     let packets = values.optional("limit");
     let bytes = values.optional("limit_bytes");
-    let unlimited = if bytes.is_some() {
-        u64::MAX
-    } else {
-        DEFAULT_PACKETS
-    };
+    let unlimited = if bytes.is_some() { u64::MAX } else { DEFAULT_PACKETS };
     Box::new(Fifo::new(FifoLimit {
         packets: packets.unwrap_or(unlimited),
         bytes: bytes.unwrap_or(u64::MAX),
@@ -64,12 +60,7 @@ struct Fifo<P> {
 
 impl<P> Fifo<P> {
     fn new(limit: FifoLimit) -> Self {
-        Self {
-            limit,
-            packets: VecDeque::new(),
-            bytes: 0,
-            counters: Counters::default(),
-        }
+        Self { limit, packets: VecDeque::new(), bytes: 0, counters: Counters::default() }
     }
 }
 

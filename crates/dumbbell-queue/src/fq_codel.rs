@@ -12,37 +12,17 @@ pub(crate) fn info() -> QueueInfo {
     // RFC 8290 sections 4.1 and 5.2; memory limit and drop batch as in Linux.
     let mut params = CodelParams::info(true);
     params.extend([
-        ParamInfo::new(
-            "limit",
-            Unit::Packets,
-            10_240,
-            "Most packets held by all queues",
-        )
-        .at_least(1.0)
-        .at_most(f64::from(NONE - 1)),
-        ParamInfo::new(
-            "flows",
-            Unit::Count,
-            1024,
-            "Queues that flows are hashed to",
-        )
-        .at_least(1.0)
-        .at_most(65_536.0),
-        ParamInfo::new(
-            "quantum",
-            Unit::Bytes,
-            1514,
-            "Bytes that a queue sends in a round",
-        )
-        .at_least(256.0)
-        .at_most(1_048_576.0),
-        ParamInfo::new(
-            "memory_limit",
-            Unit::Bytes,
-            32 << 20,
-            "Most bytes held by all queues",
-        )
-        .at_least(1.0),
+        ParamInfo::new("limit", Unit::Packets, 10_240, "Most packets held by all queues")
+            .at_least(1.0)
+            .at_most(f64::from(NONE - 1)),
+        ParamInfo::new("flows", Unit::Count, 1024, "Queues that flows are hashed to")
+            .at_least(1.0)
+            .at_most(65_536.0),
+        ParamInfo::new("quantum", Unit::Bytes, 1514, "Bytes that a queue sends in a round")
+            .at_least(256.0)
+            .at_most(1_048_576.0),
+        ParamInfo::new("memory_limit", Unit::Bytes, 32 << 20, "Most bytes held by all queues")
+            .at_least(1.0),
         ParamInfo::new(
             "drop_batch",
             Unit::Packets,
@@ -76,12 +56,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(
         flow_bytes: vec![0; flows],
         new: List::default(),
         old: List::default(),
-        store: Store {
-            pool: Pool::new(),
-            packets: 0,
-            bytes: 0,
-            largest: 0,
-        },
+        store: Store { pool: Pool::new(), packets: 0, bytes: 0, largest: 0 },
         counters: Counters::default(),
     })
 }
@@ -133,10 +108,7 @@ struct List {
 
 impl Default for List {
     fn default() -> Self {
-        Self {
-            head: NONE,
-            tail: NONE,
-        }
+        Self { head: NONE, tail: NONE }
     }
 }
 
@@ -261,21 +233,13 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
             self.drop_from_largest(dropped);
         }
         // Drops come from heads, so this packet, a tail, went only if its queue is empty.
-        if self.flows[index].chain.is_empty() {
-            Enqueued::Dropped
-        } else {
-            Enqueued::Accepted
-        }
+        if self.flows[index].chain.is_empty() { Enqueued::Dropped } else { Enqueued::Accepted }
     }
 
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
         loop {
             let from_new = self.new.head != NONE;
-            let list = if from_new {
-                &mut self.new
-            } else {
-                &mut self.old
-            };
+            let list = if from_new { &mut self.new } else { &mut self.old };
             let head = list.head;
             if head == NONE {
                 return Dequeued::Empty;
@@ -295,8 +259,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
                 bytes: &mut self.flow_bytes[index],
             };
             let packet =
-                flow.codel
-                    .dequeue(now, &self.params, &mut source, &mut self.counters, dropped);
+                flow.codel.dequeue(now, &self.params, &mut source, &mut self.counters, dropped);
             if let Some(packet) = packet {
                 flow.credits -= i64::from(packet.bytes());
                 self.counters.dequeued += 1;

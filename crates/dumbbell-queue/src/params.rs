@@ -118,18 +118,9 @@ pub enum BuildError {
     #[error("unknown queue \"{kind}\": {hint}")]
     UnknownKind { kind: String, hint: String },
     #[error("queue {kind}: unknown parameter \"{key}\": {hint}")]
-    UnknownParameter {
-        kind: &'static str,
-        key: String,
-        hint: String,
-    },
+    UnknownParameter { kind: &'static str, key: String, hint: String },
     #[error("queue {kind}: {key} = {value}: expected {expected}")]
-    InvalidValue {
-        kind: &'static str,
-        key: &'static str,
-        value: String,
-        expected: String,
-    },
+    InvalidValue { kind: &'static str, key: &'static str, value: String, expected: String },
 }
 
 impl BuildError {
@@ -161,11 +152,8 @@ pub(crate) struct Values(Map<String, Value>);
 
 impl Values {
     pub(crate) fn check(info: &QueueInfo, given: &Map<String, Value>) -> Result<Self, BuildError> {
-        let mut values: Map<String, Value> = info
-            .params
-            .iter()
-            .map(|p| (p.name.to_owned(), p.default.clone()))
-            .collect();
+        let mut values: Map<String, Value> =
+            info.params.iter().map(|p| (p.name.to_owned(), p.default.clone())).collect();
         for (key, value) in given {
             let Some(param) = info.params.iter().find(|p| p.name == key) else {
                 let names: Vec<&str> = info.params.iter().map(|p| p.name).collect();
@@ -200,9 +188,6 @@ impl Values {
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0
-            .get(name)
-            .and_then(Value::as_bool)
-            .unwrap_or_default()
+        self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
 }

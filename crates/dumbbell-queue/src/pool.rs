@@ -26,10 +26,7 @@ pub(crate) struct Chain {
 
 impl Default for Chain {
     fn default() -> Self {
-        Self {
-            head: NONE,
-            tail: NONE,
-        }
+        Self { head: NONE, tail: NONE }
     }
 }
 
@@ -41,18 +38,12 @@ impl Chain {
 
 impl<P> Pool<P> {
     pub(crate) fn new() -> Self {
-        Self {
-            slots: Vec::new(),
-            free: NONE,
-        }
+        Self { slots: Vec::new(), free: NONE }
     }
 
     /// Appends to a queue. There must be fewer than `u32::MAX` packets in all.
     pub(crate) fn push(&mut self, chain: &mut Chain, packet: P) {
-        let slot = Slot {
-            packet: Some(packet),
-            next: NONE,
-        };
+        let slot = Slot { packet: Some(packet), next: NONE };
         let index = self.free;
         let index = if index == NONE {
             self.slots.push(slot);

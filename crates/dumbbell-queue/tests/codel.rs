@@ -20,14 +20,9 @@ fn golden_drops_under_constant_overload() {
     // 110 + sum of 100/sqrt(n), each rounded up to the millisecond of the next service.
     assert_eq!(times, [110, 210, 281, 339, 389, 434, 474, 512, 548, 581]);
     // The head of the queue goes (AQM-02), and the one behind it is delivered.
-    assert_eq!(
-        trace.dropped_seqs(),
-        [110, 211, 283, 342, 393, 439, 480, 519, 556, 590]
-    );
+    assert_eq!(trace.dropped_seqs(), [110, 211, 283, 342, 393, 439, 480, 519, 556, 590]);
     assert!(trace.dropped.iter().all(|d| d.2 == DropReason::Aqm));
-    let expected: Vec<u64> = (0..610)
-        .filter(|seq| !trace.dropped_seqs().contains(seq))
-        .collect();
+    let expected: Vec<u64> = (0..610).filter(|seq| !trace.dropped_seqs().contains(seq)).collect();
     let delivered: Vec<u64> = trace.delivered.iter().map(|d| d.1.seq).collect();
     assert_eq!(delivered, expected);
     // Late services do not push the schedule back (AQM-03): the tenth drop is due 470.5 ms after
@@ -57,12 +52,7 @@ fn gap_after_reentry(pause: u64) -> u64 {
     let left = drain(&mut q, 600 * MS);
     assert!(left.len() > 500);
     let start = 600 * MS + pause;
-    let trace = overload(
-        &mut q,
-        TestPacket::new(1, 0, PACKET),
-        start,
-        start + 400 * MS,
-    );
+    let trace = overload(&mut q, TestPacket::new(1, 0, PACKET), start, start + 400 * MS);
     assert_eq!(trace.dropped[0].0, start + 110 * MS);
     trace.dropped[1].0 - trace.dropped[0].0
 }
@@ -79,11 +69,7 @@ fn reentry_keeps_the_count_for_sixteen_intervals() {
 #[test]
 fn short_burst_is_not_punished() {
     let mut q = queue("codel", json!({}));
-    let (_, dropped) = offer(
-        &mut q,
-        0,
-        (0..100).map(|seq| TestPacket::new(1, seq, PACKET)),
-    );
+    let (_, dropped) = offer(&mut q, 0, (0..100).map(|seq| TestPacket::new(1, seq, PACKET)));
     assert!(dropped.is_empty());
     let mut dropped = Dropped::new();
     for k in 0..100 {
@@ -112,12 +98,8 @@ fn ecn_marks_head_packets_at_the_times_of_drops() {
     let packet = TestPacket::new(1, 0, PACKET).with_ecn(Ecn::Ect0);
     let trace = overload(&mut q, packet, 0, 600 * MS);
     assert!(trace.dropped.is_empty());
-    let marked: Vec<u64> = trace
-        .delivered
-        .iter()
-        .filter(|d| d.1.ecn == Ecn::Ce)
-        .map(|d| d.1.seq)
-        .collect();
+    let marked: Vec<u64> =
+        trace.delivered.iter().filter(|d| d.1.ecn == Ecn::Ce).map(|d| d.1.seq).collect();
     // Nothing is removed, so packet k leaves at millisecond k.
     assert_eq!(marked, [110, 210, 281, 339, 389, 434, 474, 512, 548, 581]);
     assert_eq!(q.counters().marked, 10);
@@ -125,18 +107,11 @@ fn ecn_marks_head_packets_at_the_times_of_drops() {
 
 #[test]
 fn without_ecn_capability_packets_are_dropped() {
-    for (params, ecn) in [
-        (json!({"ecn": true}), Ecn::NotEct),
-        (json!({}), Ecn::Ect0),
-        (json!({}), Ecn::Ce),
-    ] {
+    for (params, ecn) in
+        [(json!({"ecn": true}), Ecn::NotEct), (json!({}), Ecn::Ect0), (json!({}), Ecn::Ce)]
+    {
         let mut q = queue("codel", params);
-        let trace = overload(
-            &mut q,
-            TestPacket::new(1, 0, PACKET).with_ecn(ecn),
-            0,
-            600 * MS,
-        );
+        let trace = overload(&mut q, TestPacket::new(1, 0, PACKET).with_ecn(ecn), 0, 600 * MS);
         assert_eq!((trace.dropped.len(), q.counters().marked), (10, 0));
     }
 }

@@ -37,19 +37,10 @@ fn tail_drop_at_each_limit() {
 #[test]
 fn limits_are_told_to_the_engine() {
     let limit = |params| queue("fifo", params).fifo_fixed_rate();
-    assert_eq!(
-        limit(json!({"limit": 7})),
-        Some(FifoLimit {
-            packets: 7,
-            bytes: u64::MAX
-        })
-    );
+    assert_eq!(limit(json!({"limit": 7})), Some(FifoLimit { packets: 7, bytes: u64::MAX }));
     assert_eq!(
         limit(json!({"limit_bytes": 9000, "limit": null})),
-        Some(FifoLimit {
-            packets: u64::MAX,
-            bytes: 9000
-        })
+        Some(FifoLimit { packets: u64::MAX, bytes: 9000 })
     );
     assert_eq!(queue("codel", json!({})).fifo_fixed_rate(), None);
 }

@@ -57,9 +57,9 @@ fn sparse_flow_waits_two_packet_times_and_bulk_flows_share() {
     assert!(dropped.is_empty());
     assert!(pings > 1400);
     assert!(worst <= 2 * PACKET_TIME, "{worst}");
-    let (sum, squares) = bytes.values().fold((0.0, 0.0), |(sum, squares), &b| {
-        (sum + b as f64, squares + (b as f64).powi(2))
-    });
+    let (sum, squares) = bytes
+        .values()
+        .fold((0.0, 0.0), |(sum, squares), &b| (sum + b as f64, squares + (b as f64).powi(2)));
     let jain = sum * sum / (10.0 * squares);
     assert!(jain >= 0.98, "{jain}");
 }
@@ -123,10 +123,7 @@ fn shares_are_in_bytes() {
         }
     }
     // Two quanta and a packet: what one flow may be ahead by.
-    assert!(
-        (bytes[&1] - bytes[&2]).abs() <= 2 * 1514 + 1500,
-        "{bytes:?}"
-    );
+    assert!((bytes[&1] - bytes[&2]).abs() <= 2 * 1514 + 1500, "{bytes:?}");
 }
 
 #[test]

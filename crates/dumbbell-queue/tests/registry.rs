@@ -10,10 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn message(kind: &str, params: Value) -> String {
-    build::<TestPacket>(kind, &object(params), 1)
-        .err()
-        .unwrap()
-        .to_string()
+    build::<TestPacket>(kind, &object(params), 1).err().unwrap().to_string()
 }
 
 #[test]
@@ -46,26 +43,15 @@ fn bad_input_gets_one_line_that_names_the_key() {
         ("limit", json!(2.5)),
     ] {
         let text = message("codel", json!({key: value}));
-        assert!(
-            text.starts_with(&format!("queue codel: {key} = ")),
-            "{text}"
-        );
+        assert!(text.starts_with(&format!("queue codel: {key} = ")), "{text}");
     }
 }
 
 #[test]
 fn listed_defaults_are_accepted_and_units_serialise() {
     for info in list() {
-        let defaults = info
-            .params
-            .iter()
-            .map(|p| (p.name.to_owned(), p.default.clone()))
-            .collect();
-        assert!(
-            build::<TestPacket>(info.name, &defaults, 1).is_ok(),
-            "{}",
-            info.name
-        );
+        let defaults = info.params.iter().map(|p| (p.name.to_owned(), p.default.clone())).collect();
+        assert!(build::<TestPacket>(info.name, &defaults, 1).is_ok(), "{}", info.name);
     }
     let json = serde_json::to_value(list()).unwrap();
     assert_eq!(json[1]["name"], "codel");
@@ -85,12 +71,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ecn = prop_oneof![
-        Just(Ecn::NotEct),
-        Just(Ecn::Ect0),
-        Just(Ecn::Ect1),
-        Just(Ecn::Ce)
-    ];
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
     let wait = prop_oneof![4 => 0..2_000_000_u64, 1 => 0..300_000_000_u64];
     let offer = prop::option::weighted(0.6, (0..6_u32, 40..1515_u32, ecn));
     let step = (wait, offer).prop_map(|(wait, offer)| Step { wait, offer });

@@ -21,13 +21,7 @@ pub struct TestPacket {
 
 impl TestPacket {
     pub fn new(flow: u32, seq: u64, bytes: u32) -> Self {
-        Self {
-            flow,
-            seq,
-            bytes,
-            ecn: Ecn::NotEct,
-            at: 0,
-        }
+        Self { flow, seq, bytes, ecn: Ecn::NotEct, at: 0 }
     }
 
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
@@ -70,9 +64,7 @@ pub fn queue(kind: &str, params: Value) -> Queue {
 }
 
 pub fn object(params: Value) -> Map<String, Value> {
-    let Value::Object(params) = params else {
-        panic!("not an object: {params}")
-    };
+    let Value::Object(params) = params else { panic!("not an object: {params}") };
     params
 }
 
@@ -106,9 +98,7 @@ pub fn overload(queue: &mut Queue, packet: TestPacket, start: Nanos, end: Nanos)
                 trace.delivered.push((now, packet));
             }
         }
-        trace
-            .dropped
-            .extend(dropped.drain(..).map(|(p, reason)| (now, p, reason)));
+        trace.dropped.extend(dropped.drain(..).map(|(p, reason)| (now, p, reason)));
         now += MS / 2;
     }
     trace
@@ -131,9 +121,7 @@ pub fn offer(
     packets: impl IntoIterator<Item = TestPacket>,
 ) -> (Vec<Enqueued>, Vec<TestPacket>) {
     let mut dropped = Dropped::new();
-    let outcomes = packets
-        .into_iter()
-        .map(|packet| queue.enqueue(now, packet, &mut dropped))
-        .collect();
+    let outcomes =
+        packets.into_iter().map(|packet| queue.enqueue(now, packet, &mut dropped)).collect();
     (outcomes, dropped.into_iter().map(|d| d.0).collect())
 }
