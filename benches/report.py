@@ -115,9 +115,8 @@ def page(speed: Document, peers: Document) -> str:
         "",
         *[f"- {scenario}: {text}" for scenario, text in SCENARIOS.items()],
         "",
-        "ns-2 runs SACK TCP with Reno's window, its fastest; it has neither FQ-CoDel nor BBR, and takes too long for "
-        "S3. "
-        "Nobody records time series here.",
+        "ns-2 runs SACK TCP with Reno's window, its fastest; it has neither FQ-CoDel nor BBR, and "
+        "takes too long for S3. Nobody records time series here.",
         "",
         *speed_table(rows),
         "How many times as many packets dumbbell moves in the same CPU time:",
