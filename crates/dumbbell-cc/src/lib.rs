@@ -25,7 +25,7 @@ pub use event::{
     Ack, CaState, Congestion, CongestionKind, IdleRestart, Nanos, RateSample, Rto, Start, Undo,
 };
 pub use params::ParamInfo;
-pub use registry::{BuildError, ControllerInfo, build, list};
+pub use registry::{BuildError, ControllerInfo, Recipe, build, list};
 
 /// Slow-start threshold before the first congestion event (RFC 5681 section 3.1: arbitrarily high).
 pub const SSTHRESH_INFINITE: u64 = u64::MAX;

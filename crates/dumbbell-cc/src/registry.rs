@@ -85,23 +85,43 @@ pub fn list() -> Vec<ControllerInfo> {
     CONTROLLERS.iter().map(|entry| (entry.info)()).collect()
 }
 
-/// Build the controller called `kind`. `params` holds canonical numbers (ns, bytes, bit/s); `seed`
-/// is the start of the controller's own random stream.
+/// A controller with checked parameters, to be built as often as connections open.
+pub struct Recipe {
+    params: Params,
+    build: fn(&Params, u64) -> Box<dyn Controller>,
+}
+
+impl Recipe {
+    /// Check the parameters of the controller called `kind`: canonical numbers (ns, bytes, bit/s).
+    ///
+    /// # Errors
+    /// An unknown kind or parameter (with the nearest known name), or a value outside its range.
+    pub fn new(kind: &str, params: &Map<String, Value>) -> Result<Self, BuildError> {
+        let names = || CONTROLLERS.iter().map(|entry| entry.name);
+        let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == kind) else {
+            return Err(BuildError::UnknownKind {
+                kind: kind.into(),
+                hint: hint(nearest(kind, names()), names()),
+            });
+        };
+        let params = Params::check(entry.name, &(entry.info)().params, params)?;
+        Ok(Self { params, build: entry.build })
+    }
+
+    /// A controller whose own random stream starts from `seed`.
+    pub fn build(&self, seed: u64) -> Box<dyn Controller> {
+        (self.build)(&self.params, seed)
+    }
+}
+
+/// Build one controller: [`Recipe::new`], then [`Recipe::build`].
 ///
 /// # Errors
-/// An unknown kind or parameter (with the nearest known name), or a value outside its range.
+/// As [`Recipe::new`].
 pub fn build(
     kind: &str,
     params: &Map<String, Value>,
     seed: u64,
 ) -> Result<Box<dyn Controller>, BuildError> {
-    let names = || CONTROLLERS.iter().map(|entry| entry.name);
-    let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == kind) else {
-        return Err(BuildError::UnknownKind {
-            kind: kind.into(),
-            hint: hint(nearest(kind, names()), names()),
-        });
-    };
-    let params = Params::check(entry.name, &(entry.info)().params, params)?;
-    Ok((entry.build)(&params, seed))
+    Recipe::new(kind, params).map(|recipe| recipe.build(seed))
 }

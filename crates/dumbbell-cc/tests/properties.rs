@@ -186,7 +186,7 @@ proptest! {
                 prop_assert!(cc.cwnd() >= mss, "{kind}: {step:?}");
                 // No window beyond what any path holds, so no arithmetic on it can overflow.
                 prop_assert!(cc.cwnd() <= (1 << 31) * mss, "{kind}: {}", cc.cwnd());
-                prop_assert_eq!(cc.cwnd() % mss == 0, kind != "rate");
+                prop_assert_eq!(cc.cwnd().is_multiple_of(mss), kind != "rate");
                 prop_assert!(cc.ssthresh() >= 2 * mss, "{kind}: {step:?}");
                 if let Some(rate) = cc.pacing_rate() {
                     prop_assert!(rate.is_finite() && rate > 0.0, "{kind}: {rate}");

@@ -180,10 +180,10 @@ impl Codel {
             self.last_count = self.count;
             self.drop_next = now + self.gap(params);
         }
-        if let (Some(packet), Some(threshold)) = (&mut packet, params.ce_threshold) {
-            if now.saturating_sub(packet.enqueued_at()) > threshold {
-                mark(packet, counters);
-            }
+        if let (Some(packet), Some(threshold)) = (&mut packet, params.ce_threshold)
+            && now.saturating_sub(packet.enqueued_at()) > threshold
+        {
+            mark(packet, counters);
         }
         packet
     }

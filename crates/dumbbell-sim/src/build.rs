@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dumbbell_cc::RecoveryStyle;
+use dumbbell_cc::{Recipe, RecoveryStyle};
 use serde_json::json;
 
 use crate::capacity::{Trace, Transmitter};
@@ -31,7 +31,6 @@ impl<'a> Engine<'a> {
         for link in &config.links {
             let built = build_link(config, link)?;
             let ordered = !built.impairment.as_ref().is_some_and(|i| i.reorders());
-            engine.link_pipes.push(engine.pipes.len() as u32);
             engine.pipes.push((Pipe::new(ordered), PipeEnd::Link));
             engine.links.push(built);
         }
@@ -110,18 +109,30 @@ impl<'a> Engine<'a> {
     }
 
     fn build_entry(&mut self, flow: &Flow, legs: &mut Legs) -> Result<Entry, RunError> {
-        let (cc_name, effective_cc, may_fail) = match &flow.transport {
+        let cc_seed = derive_seed(self.config.seed, &format!("{}/cc", flow.id));
+        let mut recipe = None;
+        let (cc_name, effective_cc) = match &flow.transport {
             Transport::Tcp(tcp) => {
-                let cc = self.build_controller(tcp, &flow.id, 0)?;
-                let custom = dumbbell_cc::list().iter().all(|info| info.name != tcp.cc.kind);
+                let cc = match self.custom.build(&tcp.cc.kind, &tcp.cc.params, cc_seed) {
+                    Some(custom) => custom.map_err(|message| {
+                        RunError::config(format!("flows.{}.cc", flow.id), message)
+                    })?,
+                    None => {
+                        let known = Recipe::new(&tcp.cc.kind, &tcp.cc.params);
+                        let known = known.map_err(|error| {
+                            RunError::config(format!("flows.{}.cc", flow.id), error.to_string())
+                        })?;
+                        recipe.insert(known).build(cc_seed)
+                    }
+                };
                 let effective = json!({
                     "kind": tcp.cc.kind,
                     "params": tcp.cc.params,
                     "recovery": if cc.recovery_style() == RecoveryStyle::Own { "own" } else { "prr" },
                 });
-                (tcp.cc.kind.clone(), effective, custom)
+                (tcp.cc.kind.clone(), effective)
             }
-            Transport::Udp { .. } => ("udp".into(), serde_json::Value::Null, false),
+            Transport::Udp { .. } => ("udp".into(), serde_json::Value::Null),
         };
         let ordered = flow.route.iter().all(|&link| {
             !self.links[link].impairment.as_ref().is_some_and(|i| i.reorders() || !i.only_loses())
@@ -139,7 +150,8 @@ impl<'a> Engine<'a> {
                 &flow.id,
             ),
             ordered,
-            may_fail,
+            recipe,
+            cc_seed,
             effective_cc,
             sent: 0,
             arrived: 0,

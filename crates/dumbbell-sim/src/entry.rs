@@ -1,6 +1,7 @@
 //! A flow of the scenario: its route, its traffic source and its counters. It owns one connection,
 //! or many one after the other.
 
+use dumbbell_cc::Recipe;
 use dumbbell_transport::tcp::SenderStats;
 
 use crate::config::{Flow, Tcp, Transport};
@@ -24,8 +25,10 @@ pub(crate) struct Entry {
     pub(crate) reverse: Route,
     /// No part of the forward route reorders.
     pub(crate) ordered: bool,
-    /// The controller can raise errors.
-    pub(crate) may_fail: bool,
+    /// How to make a controller; `None` for one that is not in the registry (and can raise errors).
+    pub(crate) recipe: Option<Recipe>,
+    /// Start of the random streams of its controllers.
+    pub(crate) cc_seed: u64,
     pub(crate) effective_cc: serde_json::Value,
 
     pub(crate) sent: u64,
@@ -100,6 +103,11 @@ impl Entry {
             Transport::Tcp(tcp) => Some(tcp),
             Transport::Udp { .. } => None,
         }
+    }
+
+    #[inline]
+    pub(crate) fn may_fail(&self) -> bool {
+        self.recipe.is_none()
     }
 
     #[inline]

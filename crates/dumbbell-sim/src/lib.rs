@@ -17,6 +17,7 @@ mod pipe;
 mod probe;
 mod random;
 mod record;
+mod ring;
 mod run;
 mod traffic;
 

@@ -1,7 +1,5 @@
 //! A directed link: queue and transmitter. Propagation belongs to the network.
 
-use std::collections::VecDeque;
-
 use dumbbell_queue::{
     Counters, Dequeued, DropReason, Dropped, FifoLimit, Packet as _, QueueDiscipline,
 };
@@ -11,6 +9,7 @@ use crate::capacity::{Trace, Transmitter};
 use crate::config::{Cells, Framing};
 use crate::histogram::Histogram;
 use crate::impairment::Impairment;
+use crate::ring::Ring;
 
 /// A FIFO whose departures are computed on arrival: no packet is stored and no event is needed.
 #[derive(Debug)]
@@ -18,14 +17,14 @@ pub(crate) struct ComputedFifo {
     transmitter: Transmitter,
     limit: FifoLimit,
     /// The packets that wait.
-    waiting: VecDeque<Waiting>,
+    waiting: Ring<Waiting>,
     waiting_bytes: u64,
     /// Size of the packet being transmitted.
     current: u32,
     counters: Counters,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     start: u64,
     enqueued: u64,
@@ -60,7 +59,7 @@ impl ComputedFifo {
         Self {
             transmitter,
             limit,
-            waiting: VecDeque::new(),
+            waiting: Ring::default(),
             waiting_bytes: 0,
             current: 0,
             counters: Counters::default(),

@@ -1,14 +1,16 @@
 //! Packets on their way, ordered by arrival time.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use dumbbell_transport::Packet;
+
+use crate::ring::Ring;
 
 /// A first-in first-out pipe, or one where packets may overtake each other.
 #[derive(Debug)]
 pub(crate) enum Pipe {
-    Ordered(VecDeque<(u64, Packet)>),
+    Ordered { queue: Ring<(u64, Packet)>, last: u64 },
     Unordered { heap: BinaryHeap<Reverse<Entry>>, sequence: u64 },
 }
 
@@ -41,7 +43,7 @@ impl Ord for Entry {
 impl Pipe {
     pub(crate) fn new(ordered: bool) -> Self {
         if ordered {
-            Self::Ordered(VecDeque::new())
+            Self::Ordered { queue: Ring::default(), last: 0 }
         } else {
             Self::Unordered { heap: BinaryHeap::new(), sequence: 0 }
         }
@@ -51,7 +53,7 @@ impl Pipe {
     #[inline]
     pub(crate) fn head(&self) -> Option<u64> {
         match self {
-            Self::Ordered(queue) => queue.front().map(|entry| entry.0),
+            Self::Ordered { queue, .. } => queue.front().map(|entry| entry.0),
             Self::Unordered { heap, .. } => heap.peek().map(|entry| entry.0.key.0),
         }
     }
@@ -61,8 +63,9 @@ impl Pipe {
     #[inline]
     pub(crate) fn push(&mut self, time: u64, packet: Packet) -> Option<u64> {
         match self {
-            Self::Ordered(queue) => {
-                let time = queue.back().map_or(time, |last| time.max(last.0));
+            Self::Ordered { queue, last } => {
+                let time = time.max(*last);
+                *last = time;
                 queue.push_back((time, packet));
                 (queue.len() == 1).then_some(time)
             }
@@ -78,7 +81,7 @@ impl Pipe {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Packet> {
         match self {
-            Self::Ordered(queue) => queue.pop_front().map(|entry| entry.1),
+            Self::Ordered { queue, .. } => queue.pop_front().map(|entry| entry.1),
             Self::Unordered { heap, .. } => heap.pop().map(|entry| entry.0.packet),
         }
     }
@@ -86,7 +89,7 @@ impl Pipe {
     /// All packets inside, in no particular order.
     pub(crate) fn packets(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
         match self {
-            Self::Ordered(queue) => Box::new(queue.iter().map(|entry| &entry.1)),
+            Self::Ordered { queue, .. } => Box::new(queue.iter().map(|entry| &entry.1)),
             Self::Unordered { heap, .. } => Box::new(heap.iter().map(|entry| &entry.0.packet)),
         }
     }

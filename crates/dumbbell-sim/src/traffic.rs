@@ -6,8 +6,7 @@ use dumbbell_transport::{Kind, Packet};
 use crate::config::{Tcp, Traffic, Transport};
 use crate::connection::{Connection, Phase};
 use crate::engine::{Engine, TimerKind, timer_id};
-use crate::entry::Completion;
-use crate::random::derive_seed;
+use crate::entry::{Completion, Entry};
 use crate::run::RunError;
 
 /// IP and UDP headers.
@@ -80,13 +79,10 @@ impl Engine<'_> {
                 }
                 let source = &mut self.entries[index as usize].source;
                 if now >= source.next_write {
-                    if bps == 0 {
-                        source.next_write = u64::MAX;
-                        self.write(index, u64::MAX);
-                    } else {
-                        source.next_write = now + chunk * 8_000_000_000 / bps;
-                        self.write(index, chunk);
-                    }
+                    // Without a rate everything is written at once.
+                    let gap = (chunk * 8_000_000_000).checked_div(bps);
+                    source.next_write = gap.map_or(u64::MAX, |gap| now + gap);
+                    self.write(index, if gap.is_some() { chunk } else { u64::MAX });
                 }
                 let source = &self.entries[index as usize].source;
                 self.schedule_source(index, source.phase_end.min(source.next_write));
@@ -229,56 +225,54 @@ impl Engine<'_> {
         let now = self.now;
         let entry = &self.entries[index as usize];
         let Some(tcp) = entry.tcp() else { return };
-        let tcp = tcp.clone();
         let number = entry.connections;
-        let cc = match self.build_controller(&tcp, &entry.id, number) {
+        let cc = match self.build_controller(entry, tcp, number) {
             Ok(cc) => cc,
             Err(error) => {
                 self.failure.get_or_insert(error);
                 return;
             }
         };
-        let dscp = entry.config.dscp;
-        let entry = &mut self.entries[index as usize];
-        entry.connections += 1;
-        let slot = match entry.free.pop() {
-            Some(slot) => {
-                let generation = self.connections[slot as usize].generation.wrapping_add(1);
-                self.connections[slot as usize] =
-                    Connection::new(&tcp, cc, slot, generation, index, dscp);
-                slot
-            }
-            None => {
-                let slot = self.connections.len() as u32;
-                self.connections.push(Connection::new(&tcp, cc, slot, 0, index, dscp));
-                slot
-            }
-        };
-        self.entries[index as usize].slot = Some(slot);
-        let connection = &mut self.connections[slot as usize];
+        let slot = entry.free.last().copied().unwrap_or(self.connections.len() as u32);
+        let generation = self
+            .connections
+            .get(slot as usize)
+            .map_or(0, |connection| connection.generation.wrapping_add(1));
+        let handshake = tcp.handshake;
+        let mut connection = Connection::new(tcp, cc, slot, generation, index, entry.config.dscp);
         connection.started = now;
         connection.size = size;
-        if tcp.handshake {
+        if (slot as usize) < self.connections.len() {
+            self.connections[slot as usize] = connection;
+        } else {
+            self.connections.push(connection);
+        }
+        let entry = &mut self.entries[index as usize];
+        entry.free.pop();
+        entry.connections += 1;
+        entry.slot = Some(slot);
+        if handshake {
             self.send_syn(slot);
         } else {
             self.establish(slot, None);
         }
     }
 
-    pub(crate) fn build_controller(
+    /// The controller of an entry's `number`-th connection.
+    fn build_controller(
         &self,
+        entry: &Entry,
         tcp: &Tcp,
-        id: &str,
         number: u64,
     ) -> Result<Box<dyn Controller>, RunError> {
-        let name = if number == 0 { format!("{id}/cc") } else { format!("{id}/cc/{number}") };
-        let seed = derive_seed(self.config.seed, &name);
-        let key = || format!("flows.{id}.cc");
-        if let Some(custom) = self.custom.build(&tcp.cc.kind, &tcp.cc.params, seed) {
-            return custom.map_err(|message| RunError::config(key(), message));
+        let seed = entry.cc_seed.wrapping_add(number);
+        if let Some(recipe) = &entry.recipe {
+            return Ok(recipe.build(seed));
         }
-        dumbbell_cc::build(&tcp.cc.kind, &tcp.cc.params, seed)
-            .map_err(|error| RunError::config(key(), error.to_string()))
+        let custom = self.custom.build(&tcp.cc.kind, &tcp.cc.params, seed);
+        custom
+            .unwrap_or_else(|| Err(format!("unknown controller {:?}", tcp.cc.kind)))
+            .map_err(|message| RunError::config(format!("flows.{}.cc", entry.id), message))
     }
 
     fn close(&mut self, slot: u32) {

@@ -108,6 +108,7 @@ fn transfer(cc: &str, bytes: u64, path: &mut Path) -> Option<u64> {
         let next = network.next().min(timeout);
         assert!(next != u64::MAX, "stalled: data outstanding and nothing to wait for");
         assert!(next >= now, "time runs backwards");
+        assert!(sender.is_consistent(), "the scoreboard's counts are off");
         now = next;
         if let Some(packet) = network.take(now) {
             if packet.kind == Kind::Data {

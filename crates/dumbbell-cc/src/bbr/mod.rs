@@ -307,11 +307,11 @@ impl Bbr {
 
     fn update_min_rtt(&mut self, ack: &Ack) {
         let expired = ack.now > self.min_rtt_stamp.saturating_add(self.settings.min_rtt_window);
-        if let Some(rtt) = ack.rtt {
-            if self.min_rtt.is_none_or(|min| rtt < min) || (expired && !ack.maybe_delayed) {
-                self.min_rtt = Some(rtt.max(1));
-                self.min_rtt_stamp = ack.now;
-            }
+        if let Some(rtt) = ack.rtt
+            && (self.min_rtt.is_none_or(|min| rtt < min) || (expired && !ack.maybe_delayed))
+        {
+            self.min_rtt = Some(rtt.max(1));
+            self.min_rtt_stamp = ack.now;
         }
         if expired
             && self.settings.probe_rtt_duration > 0

@@ -144,10 +144,10 @@ impl Cubic {
     /// Follow the least RTT and let slow start see the ACK.
     fn observe(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            if let Growth::Linux(growth) = &self.growth {
-                if growth.age(ack.now).is_some_and(|age| age < DELAY_SAMPLE_PAUSE) {
-                    return;
-                }
+            if let Growth::Linux(growth) = &self.growth
+                && growth.age(ack.now).is_some_and(|age| age < DELAY_SAMPLE_PAUSE)
+            {
+                return;
             }
             if self.delay_min == 0 || rtt < self.delay_min {
                 self.delay_min = rtt.max(1);

@@ -93,10 +93,10 @@ pub fn overload(queue: &mut Queue, packet: TestPacket, start: Nanos, end: Nanos)
         let arriving = TestPacket { seq, ..packet };
         queue.enqueue(now, arriving, &mut dropped);
         seq += 1;
-        if (now - start) % MS == 0 {
-            if let Dequeued::Packet(packet) = queue.dequeue(now, &mut dropped) {
-                trace.delivered.push((now, packet));
-            }
+        if (now - start).is_multiple_of(MS)
+            && let Dequeued::Packet(packet) = queue.dequeue(now, &mut dropped)
+        {
+            trace.delivered.push((now, packet));
         }
         trace.dropped.extend(dropped.drain(..).map(|(p, reason)| (now, p, reason)));
         now += MS / 2;

@@ -267,11 +267,8 @@ impl Receiver {
         let copied = self.bytes - self.space_bytes;
         if copied > self.space_last {
             let base = 2 * copied + 16 * u64::from(self.config.mss);
-            let grow = if self.space_last > 0 {
-                base * (copied - self.space_last) / self.space_last
-            } else {
-                0
-            };
+            let grow =
+                (base * (copied - self.space_last)).checked_div(self.space_last).unwrap_or(0);
             self.window = self.window.max((base + grow).min(max));
             self.space_last = copied;
         }

@@ -218,16 +218,20 @@ impl Scoreboard {
         self.lost.clear();
     }
 
-    /// Counts recomputed from the segments, for tests: (sacked, lost, retransmitted).
-    #[cfg(test)]
-    pub(super) fn recount(&self) -> (u64, u64, u64) {
-        (self.una..self.nxt).fold((0, 0, 0), |(s, l, r), number| {
+    /// Counts recomputed from the segments: (sacked, lost, retransmitted).
+    fn recount(&self) -> (u64, u64, u64) {
+        (self.una..self.nxt).fold((0, 0, 0), |(sacked, lost, retransmitted), number| {
             let segment = self.get(number);
             (
-                s + u64::from(segment.sacked()),
-                l + u64::from(segment.is_lost()),
-                r + u64::from(segment.retransmitted()),
+                sacked + u64::from(segment.sacked()),
+                lost + u64::from(segment.is_lost()),
+                retransmitted + u64::from(segment.retransmitted()),
             )
         })
+    }
+
+    /// The counts agree with the segments. Costs a walk over the window.
+    pub(super) fn is_consistent(&self) -> bool {
+        self.recount() == (self.sacked_out, self.lost_out, self.retrans_out)
     }
 }

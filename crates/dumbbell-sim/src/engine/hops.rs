@@ -1,0 +1,324 @@
+//! Packets between end points: through pipes, queues and transmitters.
+
+use dumbbell_queue::{Enqueued, Packet as _};
+use dumbbell_transport::{Kind, Packet};
+
+use super::{Direction, Engine, Exit, PipeEnd, Route, direction};
+use crate::link::{Discipline, Server, is_overflow};
+
+impl Engine<'_> {
+    #[inline]
+    pub(super) fn on_hop(&mut self, id: u32) {
+        let servers = self.links.len() as u32;
+        if id < servers {
+            self.hops.pop();
+            self.on_server(id as usize);
+            return;
+        }
+        let (pipe, end) = &mut self.pipes[(id - servers) as usize];
+        let end = *end;
+        // A pipe in which packets overtake can have outdated entries in the heap.
+        if pipe.head() != Some(self.now) {
+            self.hops.pop();
+            return;
+        }
+        let Some(packet) = pipe.pop() else { return };
+        match pipe.head() {
+            Some(next) => self.hops.replace_top(next, id),
+            None => self.hops.pop(),
+        }
+        match end {
+            PipeEnd::EndPoint => self.deliver(packet),
+            PipeEnd::Link => self.forward(packet),
+        }
+    }
+
+    #[inline]
+    pub(super) fn push_pipe(&mut self, pipe: u32, time: u64, packet: Packet) {
+        if let Some(head) = self.pipes[pipe as usize].0.push(time, packet) {
+            self.hops.push(head, self.links.len() as u32 + pipe);
+        }
+    }
+
+    pub(super) fn route(&mut self, packet: &Packet) -> &mut Route {
+        if matches!(packet.kind, Kind::Ping | Kind::Pong) {
+            let probe = &mut self.probes[packet.flow as usize];
+            return match direction(packet.kind) {
+                Direction::Forward => &mut probe.forward,
+                Direction::Reverse => &mut probe.reverse,
+            };
+        }
+        let entry = self.entry_of(packet);
+        let entry = &mut self.entries[entry];
+        match direction(packet.kind) {
+            Direction::Forward => &mut entry.forward,
+            Direction::Reverse => &mut entry.reverse,
+        }
+    }
+
+    /// The flow that a packet (not a probe's) belongs to: datagrams name it, segments their slot.
+    #[inline]
+    pub(super) fn entry_of(&self, packet: &Packet) -> usize {
+        match packet.kind {
+            Kind::Datagram => packet.flow as usize,
+            _ => self.connections[packet.flow as usize].entry as usize,
+        }
+    }
+
+    /// A packet enters the network at its end point.
+    #[inline]
+    pub(crate) fn send(&mut self, packet: Packet) {
+        if self.capturing {
+            self.capture("sender", "send", &packet);
+        }
+        self.forward(packet);
+    }
+
+    /// A packet stands before its next link, or before its last leg.
+    #[inline]
+    pub(super) fn forward(&mut self, mut packet: Packet) {
+        let hop = packet.hop as usize;
+        let route = self.route(&packet);
+        let Some(&link) = route.links.get(hop) else {
+            return self.last_leg(packet);
+        };
+        packet.hop += 1;
+        let exit = route.exit(hop + 1, link);
+        self.offer(link as usize, packet, exit);
+    }
+
+    /// A packet has passed all its links.
+    pub(super) fn last_leg(&mut self, packet: Packet) {
+        let route = self.route(&packet);
+        let (leg, delay) = (route.leg, route.leg_delay);
+        if route.loss.as_mut().is_some_and(|loss| loss.loses()) {
+            self.count_drop(&packet);
+            self.capture("path", "drop", &packet);
+            return;
+        }
+        self.push_pipe(leg, self.now + delay, packet);
+    }
+
+    /// Offer a packet to a link from where it goes on to `exit`.
+    #[inline]
+    pub(super) fn offer(&mut self, index: usize, mut packet: Packet, exit: Exit) {
+        let now = self.now;
+        let link = &mut self.links[index];
+        packet.overhead = link.overhead_for(packet.ip_bytes);
+        link.counters.offered += 1;
+        match &mut link.discipline {
+            Discipline::Unlimited => {
+                link.counters.packets_out += 1;
+                link.counters.bytes_out += u64::from(packet.bytes());
+                self.leave(index, now, packet, exit);
+            }
+            Discipline::Computed(fifo) => {
+                let bytes = packet.bytes();
+                match fifo.offer(now, bytes, &mut link.sojourn) {
+                    Some(left) => {
+                        link.counters.bytes_accepted += u64::from(bytes);
+                        self.leave(index, left, packet, exit);
+                    }
+                    None => {
+                        link.counters.drops += 1;
+                        self.count_drop(&packet);
+                    }
+                }
+            }
+            Discipline::Stored(_) => self.offer_stored(index, packet),
+        }
+    }
+
+    pub(super) fn offer_stored(&mut self, index: usize, mut packet: Packet) {
+        let now = self.now;
+        self.capture_link(index, "enqueue", &packet);
+        let link = &mut self.links[index];
+        let Discipline::Stored(stored) = &mut link.discipline else {
+            return;
+        };
+        if let Server::Trace { trace, partial, wasted, .. } = &mut stored.server
+            && partial.is_none()
+            && stored.queue.backlog_packets() == 0
+        {
+            *wasted += trace.skip_to(now);
+        }
+        packet.set_enqueued_at(now);
+        let outcome = stored.queue.enqueue(now, packet, &mut link.dropped);
+        if outcome == Enqueued::Marked {
+            self.capture_link(index, "mark", &packet);
+        }
+        self.take_drops(index);
+        self.start_server(index);
+    }
+
+    /// If the server is free, begin the next transmission.
+    pub(super) fn start_server(&mut self, index: usize) {
+        let link = &mut self.links[index];
+        let Discipline::Stored(stored) = &mut link.discipline else {
+            return;
+        };
+        if matches!(stored.server, Server::Constant { .. }) {
+            self.start_constant(index);
+            return;
+        }
+        let backlog = stored.queue.backlog_packets();
+        if let Server::Trace { trace, partial, scheduled, .. } = &mut stored.server
+            && !*scheduled
+            && (backlog > 0 || partial.is_some())
+        {
+            *scheduled = true;
+            let at = trace.peek();
+            self.hops.push(at, index as u32);
+        }
+    }
+
+    /// Transmissions of a constant-rate server. A serial line holds the packet until it has left; a
+    /// shaper lets packets go until its tokens are used up.
+    pub(super) fn start_constant(&mut self, index: usize) {
+        let now = self.now;
+        loop {
+            let link = &mut self.links[index];
+            let Discipline::Stored(stored) = &mut link.discipline else { return };
+            let was_busy = stored.is_busy();
+            let started = stored.start(now, &mut link.dropped);
+            let Server::Constant { transmitter, sending, busy } = &mut stored.server else {
+                return;
+            };
+            let next = transmitter.free_at();
+            let Some((packet, left)) = started else {
+                if *busy && !was_busy {
+                    // Tokens are awaited.
+                    self.hops.push(next, index as u32);
+                }
+                break;
+            };
+            if left > now {
+                (*sending, *busy) = (Some(packet), true);
+            }
+            link.sojourn.add(now, now - packet.enqueued);
+            if left > now {
+                self.hops.push(left, index as u32);
+                break;
+            }
+            self.leave_stored(index, packet);
+        }
+        if !self.links[index].dropped.is_empty() {
+            self.take_drops(index);
+        }
+    }
+
+    /// A transmission ends, or a delivery opportunity comes.
+    pub(super) fn on_server(&mut self, index: usize) {
+        let now = self.now;
+        let link = &mut self.links[index];
+        let Discipline::Stored(stored) = &mut link.discipline else {
+            return;
+        };
+        match &mut stored.server {
+            Server::Constant { transmitter, sending, busy } => {
+                // A rate change moves the end; the old event is then void.
+                if !*busy || transmitter.free_at() != now {
+                    return;
+                }
+                *busy = false;
+                if let Some(packet) = sending.take() {
+                    self.leave_stored(index, packet);
+                }
+            }
+            Server::Trace { scheduled, trace, .. } => {
+                *scheduled = false;
+                // All opportunities of this millisecond, one after the other.
+                if trace.peek() != now {
+                    self.start_server(index);
+                    return;
+                }
+                trace.advance();
+                let mut out = std::mem::take(&mut self.released);
+                stored.use_opportunity(now, &mut link.dropped, &mut out);
+                for packet in out.drain(..) {
+                    self.links[index].sojourn.add(now, now - packet.enqueued);
+                    self.leave_stored(index, packet);
+                }
+                self.released = out;
+                self.take_drops(index);
+            }
+        }
+        self.start_server(index);
+    }
+
+    /// A stored packet has left its transmitter now.
+    pub(super) fn leave_stored(&mut self, index: usize, packet: Packet) {
+        let link = &mut self.links[index];
+        link.counters.packets_out += 1;
+        link.counters.bytes_out += u64::from(packet.bytes());
+        let exit = self.route(&packet).exit(packet.hop as usize, index as u32);
+        self.leave(index, self.now, packet, exit);
+    }
+
+    /// A packet has left the transmitter of a link at `time`: impairments, then propagation.
+    #[inline]
+    pub(super) fn leave(&mut self, index: usize, time: u64, packet: Packet, exit: Exit) {
+        let link = &self.links[index];
+        if link.impairment.is_some() || self.capturing {
+            return self.leave_impaired(index, time, packet, exit);
+        }
+        self.push_pipe(exit.pipe, time + link.delay + exit.delay, packet);
+    }
+
+    #[inline(never)]
+    pub(super) fn leave_impaired(&mut self, index: usize, time: u64, packet: Packet, exit: Exit) {
+        self.capture_link(index, "depart", &packet);
+        let link = &mut self.links[index];
+        let mut delay = link.delay;
+        if let Some(impairment) = &mut link.impairment {
+            if impairment.loss.loses() {
+                link.counters.random_losses += 1;
+                self.count_drop(&packet);
+                self.capture_link(index, "lost", &packet);
+                return;
+            }
+            if !impairment.only_loses() {
+                if impairment.duplicates() {
+                    let copy_delay = impairment.delay(delay);
+                    self.push_pipe(exit.pipe, time + copy_delay + exit.delay, packet);
+                    self.count_duplicate(&packet);
+                }
+                if let Some(impairment) = &mut self.links[index].impairment {
+                    delay = impairment.delay(delay);
+                }
+            }
+        }
+        self.push_pipe(exit.pipe, time + delay + exit.delay, packet);
+    }
+
+    /// Account for what a queue has dropped.
+    pub(super) fn take_drops(&mut self, index: usize) {
+        let mut dropped = std::mem::take(&mut self.links[index].dropped);
+        for (packet, reason) in dropped.drain(..) {
+            self.links[index].counters.drops += 1;
+            self.count_drop(&packet);
+            let event = if is_overflow(reason) { "drop-overflow" } else { "drop-aqm" };
+            self.capture_link(index, event, &packet);
+        }
+        self.links[index].dropped = dropped;
+    }
+
+    #[inline(never)]
+    pub(super) fn count_drop(&mut self, packet: &Packet) {
+        if matches!(packet.kind, Kind::Ping | Kind::Pong) {
+            self.probes[packet.flow as usize].dropped += 1;
+        } else {
+            let entry = self.entry_of(packet);
+            self.entries[entry].count_drop(direction(packet.kind));
+        }
+    }
+
+    pub(super) fn count_duplicate(&mut self, packet: &Packet) {
+        if matches!(packet.kind, Kind::Ping | Kind::Pong) {
+            self.probes[packet.flow as usize].duplicated += 1;
+        } else {
+            let entry = self.entry_of(packet);
+            self.entries[entry].count_sent(direction(packet.kind));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The event loop: moves packets between end points, links and pipes in virtual time.
+//!
+//! Two heaps hold what happens next. `hops` has the head of each busy pipe and the end of each
+//! transmission; `timers` has one lazy entry for each armed timer. Both are keyed by (time, id), and
+//! at equal times transmissions come before arrivals and arrivals before timers, whatever the order
+//! in which they were scheduled: shortcuts that skip an event therefore do not change the result.
+
+mod capture;
+mod endpoints;
+mod hops;
+mod timers;
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use dumbbell_transport::{Kind, Packet};
+
+use crate::config::Config;
+use crate::connection::Connection;
+use crate::entry::Entry;
+use crate::heap::EventHeap;
+use crate::impairment::LossProcess;
+use crate::link::Link;
+use crate::output::Output;
+use crate::pipe::Pipe;
+use crate::probe::ProbeState;
+use crate::record::Recorder;
+use crate::run::{CustomControllers, Progress, RunError};
+
+/// Events between two looks at the wall clock.
+const PROGRESS_EVENTS: u64 = 1 << 16;
+const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
+
+/// Kinds of timer, in the upper bits of a timer id; lower kinds first at equal times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum TimerKind {
+    LinkChange = 0,
+    Sender = 1,
+    Pacing = 2,
+    DelayedAck = 3,
+    Source = 4,
+    Probe = 5,
+    /// Start and end of what the summary counts, for each flow.
+    Mark = 6,
+    Tick = 7,
+}
+
+const TIMER_SHIFT: u32 = 28;
+const TIMER_MASK: u32 = (1 << TIMER_SHIFT) - 1;
+
+pub(crate) fn timer_id(kind: TimerKind, index: u32) -> u32 {
+    (kind as u32) << TIMER_SHIFT | index
+}
+
+/// Where a packet goes after its last link: a pipe, and whether it is the receiver's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Reverse,
+}
+
+pub(crate) fn direction(kind: Kind) -> Direction {
+    match kind {
+        Kind::Data | Kind::Syn | Kind::Datagram | Kind::Ping => Direction::Forward,
+        Kind::Ack | Kind::SynAck | Kind::Pong | Kind::Request => Direction::Reverse,
+    }
+}
+
+/// What comes out of a pipe goes on from there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PipeEnd {
+    /// Propagation of a link: next hop of the packet's route.
+    Link,
+    /// The last leg: the end point.
+    EndPoint,
+}
+
+/// Route of a flow or probe in one direction.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) links: Vec<u32>,
+    /// Pipe of the last leg; its delay includes the propagation of the last link when `merged`.
+    pub(crate) leg: u32,
+    pub(crate) leg_delay: u64,
+    /// The propagation of the last link and the leg are one pipe.
+    pub(crate) merged: bool,
+    pub(crate) loss: Option<Box<LossProcess>>,
+}
+
+/// Where a packet goes from a link, and with what delay beyond the link's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pipe: u32,
+    delay: u64,
+}
+
+impl Route {
+    /// Exit of `link`, the hop before number `hop` of this route. The pipe of a link's propagation
+    /// has the link's number.
+    #[inline]
+    pub(super) fn exit(&self, hop: usize, link: u32) -> Exit {
+        if self.merged && hop == self.links.len() {
+            Exit { pipe: self.leg, delay: self.leg_delay }
+        } else {
+            Exit { pipe: link, delay: 0 }
+        }
+    }
+}
+
+pub(crate) struct Engine<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) custom: &'a dyn CustomControllers,
+    pub(crate) now: u64,
+    pub(crate) end: u64,
+    pub(crate) hops: EventHeap,
+    pub(crate) timers: EventHeap,
+    pub(crate) links: Vec<Link>,
+    /// First one for the propagation of each link, then those of the last legs.
+    pub(crate) pipes: Vec<(Pipe, PipeEnd)>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) probes: Vec<ProbeState>,
+    pub(crate) recorder: Recorder,
+    pub(crate) events: u64,
+    pub(crate) complete: bool,
+    /// First error met while handling an event.
+    pub(crate) failure: Option<RunError>,
+    released: Vec<Packet>,
+    capturing: bool,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(config: &'a Config, custom: &'a dyn CustomControllers) -> Self {
+        Self {
+            config,
+            custom,
+            now: 0,
+            end: config.duration_ns,
+            hops: EventHeap::default(),
+            timers: EventHeap::default(),
+            links: Vec::new(),
+            pipes: Vec::new(),
+            capturing: config.capture,
+            connections: Vec::new(),
+            entries: Vec::new(),
+            probes: Vec::new(),
+            recorder: Recorder::new(config),
+            events: 0,
+            complete: false,
+            failure: None,
+            released: Vec::new(),
+        }
+    }
+
+    pub(crate) fn run(
+        mut self,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Output, RunError> {
+        let mut reported = Instant::now();
+        let mut next_report = PROGRESS_EVENTS;
+        self.complete = true;
+        loop {
+            let hop = self.hops.peek();
+            let timer = self.timers.peek();
+            let hop_first = match (hop, timer) {
+                (Some(hop), Some(timer)) => hop.0 <= timer.0,
+                (Some(_), None) => true,
+                (None, Some(_)) => false,
+                (None, None) => break,
+            };
+            let (time, id) = if hop_first { hop } else { timer }.unwrap_or((u64::MAX, 0));
+            if time > self.end {
+                break;
+            }
+            if time < self.now {
+                self.fail_invariant(format!("an event at {time} ns lies in the past"));
+            }
+            self.now = time;
+            self.events += 1;
+            if hop_first {
+                self.on_hop(id);
+            } else {
+                self.timers.pop();
+                self.on_timer(time, id);
+            }
+            if self.events >= next_report {
+                next_report = self.events + PROGRESS_EVENTS;
+                if reported.elapsed() >= PROGRESS_PERIOD {
+                    reported = Instant::now();
+                    let at =
+                        Progress { now_ns: self.now, duration_ns: self.end, events: self.events };
+                    if progress(at).is_break() {
+                        self.complete = false;
+                        self.end = self.now;
+                        break;
+                    }
+                }
+            }
+            if self.failure.is_some() {
+                break;
+            }
+        }
+        if let Some(failure) = self.failure.take() {
+            return Err(match failure {
+                RunError::Controller { flow, now_ns, message, .. } => {
+                    self.complete = false;
+                    self.end = self.now;
+                    let partial = Box::new(self.finish());
+                    RunError::Controller { flow, now_ns, message, partial }
+                }
+                other => other,
+            });
+        }
+        self.now = self.end;
+        self.check_conservation()?;
+        Ok(self.finish())
+    }
+
+    pub(crate) fn fail_invariant(&mut self, message: String) {
+        if self.failure.is_none() {
+            self.failure = Some(RunError::Invariant { now_ns: self.now, message });
+        }
+    }
+}

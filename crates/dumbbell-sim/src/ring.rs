@@ -1,0 +1,79 @@
+//! A growing first-in first-out ring with a power-of-two capacity: what every packet passes through,
+//! so kept to a mask and one bounds check.
+
+#[derive(Debug, Default)]
+pub(crate) struct Ring<T> {
+    slots: Vec<T>,
+    head: usize,
+    len: usize,
+}
+
+impl<T: Copy + Default> Ring<T> {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&T> {
+        if self.len == 0 { None } else { self.slots.get(self.head) }
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, value: T) {
+        if self.len == self.slots.len() {
+            self.grow();
+        }
+        let slot = (self.head + self.len) & (self.slots.len() - 1);
+        self.slots[slot] = value;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let value = self.slots[self.head];
+        self.head = (self.head + 1) & (self.slots.len() - 1);
+        self.len -= 1;
+        Some(value)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + '_ {
+        (0..self.len).map(|index| &self.slots[(self.head + index) & (self.slots.len() - 1)])
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.slots.rotate_left(self.head);
+        self.head = 0;
+        self.slots.resize((2 * self.slots.len()).max(8), T::default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_deque(pushes in prop::collection::vec(any::<Option<u32>>(), 0..400)) {
+            let (mut ring, mut deque) = (Ring::default(), VecDeque::new());
+            for push in pushes {
+                match push {
+                    Some(value) => {
+                        ring.push_back(value);
+                        deque.push_back(value);
+                    }
+                    None => prop_assert_eq!(ring.pop_front(), deque.pop_front()),
+                }
+                prop_assert_eq!(ring.len(), deque.len());
+                prop_assert_eq!(ring.front(), deque.front());
+                prop_assert!(ring.iter().eq(deque.iter()));
+            }
+        }
+    }
+}
