@@ -31,13 +31,20 @@ _STATISTICS: dict[str, Callable[[_Values], Any]] = {
     "min_step": lambda v: np.min(np.diff(v)),
     "mean_step": lambda v: (v[-1] - v[0]) / (len(v) - 1),
     "max_step": lambda v: np.max(np.diff(v)),
+    "p05_step": lambda v: np.percentile(np.diff(v), 5),
+    "p50_step": lambda v: np.percentile(np.diff(v), 50),
+    "p95_step": lambda v: np.percentile(np.diff(v), 95),
     "min_ratio": lambda v: np.min(v[1:] / v[:-1]),
     "max_ratio": lambda v: np.max(v[1:] / v[:-1]),
     "min_step_ratio": lambda v: np.min(np.diff(v)[1:] / np.diff(v)[:-1]),
     "max_step_ratio": lambda v: np.max(np.diff(v)[1:] / np.diff(v)[:-1]),
 }
-_FEWEST = {"min_step": 2, "mean_step": 2, "max_step": 2, "min_ratio": 2, "max_ratio": 2}
-_FEWEST |= {"min_step_ratio": 3, "max_step_ratio": 3}
+# Rows that a statistic needs; the others need one.
+_FEWEST = {
+    name: 3 if name.endswith("step_ratio") else 2
+    for name in _STATISTICS
+    if name.endswith(("_step", "_ratio"))
+}
 
 _TIME_COLUMNS = (("t", 1.0), ("t_ns", 1e-9), ("start_s", 1.0))
 

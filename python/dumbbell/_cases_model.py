@@ -21,7 +21,7 @@ from dumbbell._units import parse_rate, parse_time
 Statistic = Literal[
     "min", "max", "mean", "sum", "count", "first", "last", "std",
     "p01", "p05", "p50", "p95", "p99",
-    "min_step", "mean_step", "max_step",
+    "min_step", "mean_step", "max_step", "p05_step", "p50_step", "p95_step",
     "min_ratio", "max_ratio", "min_step_ratio", "max_step_ratio",
 ]  # fmt: skip
 """step: differences of consecutive rows; ratio: quotients of consecutive rows; step_ratio:

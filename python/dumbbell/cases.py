@@ -50,10 +50,11 @@ def find(names: Sequence[str] | None = None, *, home: Path | None = None) -> lis
         elif path.suffix == ".toml":
             found.append(path)
         else:
-            known = {file.stem: file for file in _files(directory() if home is None else home)}
-            if name not in known:
+            files = _files(directory() if home is None else home)
+            known = {file.stem.lower(): file for file in files}
+            if name.lower() not in known:
                 raise UsageError(f'case "{name}": there is no such case{suggest(name, known)}')
-            found.append(known[name])
+            found.append(known[name.lower()])
     return found
 
 
