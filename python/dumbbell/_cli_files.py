@@ -178,13 +178,18 @@ def _cases() -> None:
 
 
 def run_cases(
-    names: Annotated[list[str] | None, typer.Argument(help="Default: all.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Cases, their files or directories; default: all.")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where the cases are; default: tests/cases.")
+    ] = None,
     json: _Json = False,
 ) -> int:
     """Run the cases and print what passes."""
     from dumbbell._cli_output import console, print_json, table
 
-    rows = optional_module("cases", "running them").run(names or None)
+    rows = optional_module("cases", "running them").run(names or None, home=directory)
     if json:
         print_json(rows)
     else:
