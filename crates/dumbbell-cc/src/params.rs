@@ -135,6 +135,11 @@ impl Params {
         Ok(Self(values))
     }
 
+    /// All values by name.
+    pub(crate) fn all(&self) -> Map<String, Value> {
+        self.0.iter().map(|(&name, value)| (name.to_owned(), value.clone())).collect()
+    }
+
     /// A parameter that its controller has described: anything else is a slip in that controller.
     fn value(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or_else(|| panic!("parameter {name:?} is not described"))

@@ -108,6 +108,11 @@ impl Recipe {
         Ok(Self { params, build: entry.build })
     }
 
+    /// The parameters as the controller gets them, defaults filled in.
+    pub fn params(&self) -> Map<String, Value> {
+        self.params.all()
+    }
+
     /// A controller whose own random stream starts from `seed`.
     pub fn build(&self, seed: u64) -> Box<dyn Controller> {
         (self.build)(&self.params, seed)

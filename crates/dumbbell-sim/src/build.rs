@@ -1,12 +1,16 @@
 //! From configuration to engine: links, pipes, routes, sources, timers.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::sync::Arc;
 
-use dumbbell_cc::{Recipe, RecoveryStyle};
-use serde_json::json;
+use dumbbell_cc::{BuildError, Recipe, RecoveryStyle};
+use serde_json::{Map, Value};
 
 use crate::capacity::{Trace, Transmitter};
-use crate::config::{Capacity, Config, Flow, Link as LinkConfig, Loss, Probe, Transport};
+use crate::config::{
+    Capacity, Config, Controller, Flow, Link as LinkConfig, Loss, Probe, Transport,
+};
 use crate::engine::{Engine, PipeEnd, Route, TimerKind, timer_id};
 use crate::entry::{Entry, Source};
 use crate::histogram::Histogram;
@@ -19,6 +23,30 @@ use crate::run::{CustomControllers, RunError};
 
 /// Pipes of last legs, by (last link or none, delay), so that flows share them.
 type Legs = BTreeMap<(Option<usize>, u64), u32>;
+
+/// A checked controller, and its parameters with the defaults filled in.
+struct Known {
+    recipe: Arc<Recipe>,
+    params: Arc<Map<String, Value>>,
+}
+
+/// Controllers met so far, by kind and parameters as written, so that flows of a kind share them.
+#[derive(Default)]
+struct Recipes(BTreeMap<(String, String), Known>);
+
+impl Recipes {
+    fn of(&mut self, cc: &Controller) -> Result<&Known, BuildError> {
+        let key = (cc.kind.clone(), Value::Object(cc.params.clone()).to_string());
+        Ok(match self.0.entry(key) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(slot) => {
+                let recipe = Recipe::new(&cc.kind, &cc.params)?;
+                let params = Arc::new(recipe.params());
+                slot.insert(Known { recipe: Arc::new(recipe), params })
+            }
+        })
+    }
+}
 
 impl<'a> Engine<'a> {
     /// # Errors
@@ -35,8 +63,9 @@ impl<'a> Engine<'a> {
             engine.links.push(built);
         }
         let mut legs = Legs::new();
+        let mut recipes = Recipes::default();
         for flow in &config.flows {
-            let entry = engine.build_entry(flow, &mut legs)?;
+            let entry = engine.build_entry(flow, &mut legs, &mut recipes)?;
             engine.entries.push(entry);
         }
         for probe in &config.probes {
@@ -108,39 +137,36 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn build_entry(&mut self, flow: &Flow, legs: &mut Legs) -> Result<Entry, RunError> {
+    fn build_entry(
+        &mut self,
+        flow: &'a Flow,
+        legs: &mut Legs,
+        recipes: &mut Recipes,
+    ) -> Result<Entry<'a>, RunError> {
         let cc_seed = derive_seed(self.config.seed, &format!("{}/cc", flow.id));
         let mut recipe = None;
-        let (cc_name, effective_cc) = match &flow.transport {
-            Transport::Tcp(tcp) => {
-                let cc = match self.custom.build(&tcp.cc.kind, &tcp.cc.params, cc_seed) {
-                    Some(custom) => custom.map_err(|message| {
-                        RunError::config(format!("flows.{}.cc", flow.id), message)
-                    })?,
-                    None => {
-                        let known = Recipe::new(&tcp.cc.kind, &tcp.cc.params);
-                        let known = known.map_err(|error| {
-                            RunError::config(format!("flows.{}.cc", flow.id), error.to_string())
-                        })?;
-                        recipe.insert(known).build(cc_seed)
-                    }
-                };
-                let effective = json!({
-                    "kind": tcp.cc.kind,
-                    "params": tcp.cc.params,
-                    "recovery": if cc.recovery_style() == RecoveryStyle::Own { "own" } else { "prr" },
-                });
-                (tcp.cc.kind.clone(), effective)
-            }
-            Transport::Udp { .. } => ("udp".into(), serde_json::Value::Null),
-        };
+        let mut params = Arc::default();
+        let mut own_recovery = false;
+        if let Transport::Tcp(tcp) = &flow.transport {
+            let fail = |message| RunError::config(format!("flows.{}.cc", flow.id), message);
+            let cc = match self.custom.build(&tcp.cc.kind, &tcp.cc.params, cc_seed) {
+                Some(custom) => {
+                    params = Arc::new(tcp.cc.params.clone());
+                    custom.map_err(fail)?
+                }
+                None => {
+                    let known = recipes.of(&tcp.cc).map_err(|error| fail(error.to_string()))?;
+                    params = Arc::clone(&known.params);
+                    recipe.insert(Arc::clone(&known.recipe)).build(cc_seed)
+                }
+            };
+            own_recovery = cc.recovery_style() == RecoveryStyle::Own;
+        }
         let ordered = flow.route.iter().all(|&link| {
             !self.links[link].impairment.as_ref().is_some_and(|i| i.reorders() || !i.only_loses())
         });
         Ok(Entry {
-            id: flow.id.clone(),
-            config: flow.clone(),
-            cc_name,
+            config: flow,
             forward: self.build_route(legs, &flow.route, flow.delay_ns, &flow.loss, &flow.id),
             reverse: self.build_route(
                 legs,
@@ -152,7 +178,8 @@ impl<'a> Engine<'a> {
             ordered,
             recipe,
             cc_seed,
-            effective_cc,
+            params,
+            own_recovery,
             sent: 0,
             arrived: 0,
             marked_arrived: 0,

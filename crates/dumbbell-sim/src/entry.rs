@@ -1,8 +1,11 @@
 //! A flow of the scenario: its route, its traffic source and its counters. It owns one connection,
 //! or many one after the other.
 
+use std::sync::Arc;
+
 use dumbbell_cc::Recipe;
 use dumbbell_transport::tcp::SenderStats;
+use serde_json::{Map, Value};
 
 use crate::config::{Flow, Tcp, Transport};
 use crate::engine::{Direction, Route};
@@ -17,19 +20,19 @@ pub(crate) struct Completion {
     pub(crate) duration: u64,
 }
 
-pub(crate) struct Entry {
-    pub(crate) id: String,
-    pub(crate) config: Flow,
-    pub(crate) cc_name: String,
+pub(crate) struct Entry<'a> {
+    pub(crate) config: &'a Flow,
     pub(crate) forward: Route,
     pub(crate) reverse: Route,
     /// No part of the forward route reorders.
     pub(crate) ordered: bool,
     /// How to make a controller; `None` for one that is not in the registry (and can raise errors).
-    pub(crate) recipe: Option<Recipe>,
+    pub(crate) recipe: Option<Arc<Recipe>>,
     /// Start of the random streams of its controllers.
     pub(crate) cc_seed: u64,
-    pub(crate) effective_cc: serde_json::Value,
+    pub(crate) params: Arc<Map<String, Value>>,
+    /// The controller shapes its window in recovery itself.
+    pub(crate) own_recovery: bool,
 
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
@@ -97,7 +100,15 @@ impl Source {
     }
 }
 
-impl Entry {
+impl Entry<'_> {
+    pub(crate) fn id(&self) -> &str {
+        &self.config.id
+    }
+
+    pub(crate) fn cc_name(&self) -> &str {
+        self.tcp().map_or("udp", |tcp| &tcp.cc.kind)
+    }
+
     pub(crate) fn tcp(&self) -> Option<&Tcp> {
         match &self.config.transport {
             Transport::Tcp(tcp) => Some(tcp),

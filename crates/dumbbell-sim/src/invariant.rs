@@ -27,7 +27,7 @@ impl Engine<'_> {
             let waits =
                 sender.packets_out() > 0 || sender.unsent() > 0 && !sender.is_rwnd_limited();
             if waits && sender.next_timeout() == u64::MAX {
-                let id = self.entries[connection.entry as usize].id.clone();
+                let id = self.entries[connection.entry as usize].id().to_owned();
                 let out = sender.packets_out();
                 self.fail_invariant(format!(
                     "flow {id} is stalled: {out} segments outstanding and no timer"
@@ -92,7 +92,9 @@ impl Engine<'_> {
             if entry.sent != forward || entry.acks_sent != reverse {
                 return fail(format!(
                     "flow {}: sent {} and {}, found {forward} and {reverse}",
-                    entry.id, entry.sent, entry.acks_sent
+                    entry.id(),
+                    entry.sent,
+                    entry.acks_sent
                 ));
             }
         }

@@ -1,6 +1,9 @@
 //! What a run gives back: a summary to print and tables of columns to plot.
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// One column of a [`Table`].
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +53,8 @@ impl Table {
 /// - `probe_samples`: t (sent), probe, delay_ms (RTT of a ping, one-way delay otherwise)
 /// - `completions`: flow, start_s, bytes, duration_s
 /// - `flow_rtt_cdf`: flow, rtt_ms, fraction; `queue_delay_cdf`: link, delay_ms, fraction
-/// - `capture`: t_ns (U64), link, flow, event, ip_bytes, seq, ack, flags, ecn, reason (with `capture`)
+/// - `capture`: t_ns (U64), link, flow, event, kind, ip_bytes, payload, seq, ack, flags,
+///   ecn, reason (with `capture`; sequence numbers in bytes)
 #[derive(Clone, Debug)]
 pub struct Output {
     pub summary: Summary,
@@ -100,8 +104,42 @@ pub struct FlowSummary {
     pub spurious_recoveries: u64,
     pub connections: u64,
     pub completed: u64,
-    /// What the end point really ran with: controller parameters, ECN as negotiated, mss, ...
-    pub effective: serde_json::Value,
+    pub effective: Effective,
+}
+
+/// What an end point really ran with.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "transport", rename_all = "lowercase")]
+pub enum Effective {
+    Tcp(Box<EffectiveTcp>),
+    Udp { payload_bytes: u32 },
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct EffectiveTcp {
+    pub cc: EffectiveController,
+    pub mss: u32,
+    pub initial_window: u32,
+    pub ecn: bool,
+    pub ack_every: u32,
+    pub delack_ms: f64,
+    pub min_rto_ms: f64,
+    pub pacing: bool,
+    pub idle_restart: bool,
+    pub timestamps: bool,
+    pub prr: bool,
+    pub tlp: bool,
+    pub handshake: bool,
+    pub base_delay_ms: f64,
+}
+
+/// A controller with all its parameters, defaults filled in.
+#[derive(Clone, Debug, Serialize)]
+pub struct EffectiveController {
+    pub kind: String,
+    pub params: Arc<Map<String, Value>>,
+    /// Who shapes the window in recovery: "prr" or the controller's "own".
+    pub recovery: &'static str,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -120,7 +158,7 @@ pub struct LinkSummary {
     pub random_losses: u64,
     pub capacity_bps: Option<f64>,
     /// The queue and its parameters as they really were.
-    pub effective: serde_json::Value,
+    pub effective: Value,
 }
 
 #[derive(Clone, Debug, Serialize)]

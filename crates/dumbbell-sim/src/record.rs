@@ -1,9 +1,11 @@
 //! Recording: time series at each tick, and the result at the end of the run.
 
+use std::sync::Arc;
+
 use dumbbell_cc::SSTHRESH_INFINITE;
 use dumbbell_queue::Packet as _;
 use dumbbell_transport::{Kind, Packet, flags};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::capacity::Trace;
 use crate::config::{Capacity, Config, Transport};
@@ -12,7 +14,8 @@ use crate::engine::{Engine, TimerKind, timer_id};
 use crate::entry::Entry;
 use crate::histogram::Histogram;
 use crate::output::{
-    Column, FlowSummary, LinkSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
+    Column, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary, Output,
+    ProbeSummary, Quantiles, Summary, Table, Totals,
 };
 
 /// The window in which a flow's window is sampled when no series are recorded.
@@ -396,8 +399,8 @@ impl Engine<'_> {
         let durations: Vec<u64> = entry.completions.iter().map(|c| c.duration).collect();
         let mean = durations.iter().sum::<u64>() as f64 / durations.len().max(1) as f64;
         FlowSummary {
-            id: entry.id.clone(),
-            cc: entry.cc_name.clone(),
+            id: entry.id().to_owned(),
+            cc: entry.cc_name().to_owned(),
             goodput_bps: if to > from { counted as f64 * 8.0 / seconds(to - from) } else { 0.0 },
             rtt_ms: quantiles(&entry.rtt),
             loss_ratio: entry.dropped as f64 / entry.sent.max(1) as f64,
@@ -442,7 +445,7 @@ impl Engine<'_> {
                 .map(|bits| bits / seconds(self.end - self.recorder.warmup)),
             effective: json!({
                 "queue": config.queue.kind,
-                "params": config.queue.params,
+                "params": queue_params(&config.queue.kind, &config.queue.params),
                 "delay_ms": config.delay_ns as f64 / 1e6,
                 "rate_bps": link.bps(),
                 "overhead": config.framing.overhead,
@@ -465,7 +468,8 @@ impl Engine<'_> {
     }
 
     fn tables(&mut self) -> Vec<(&'static str, Table)> {
-        let flow_names: Vec<String> = self.entries.iter().map(|entry| entry.id.clone()).collect();
+        let flow_names: Vec<String> =
+            self.entries.iter().map(|entry| entry.id().to_owned()).collect();
         let link_names: Vec<String> =
             self.config.links.iter().map(|link| link.id.clone()).collect();
         let flow_column = |codes| Column::Name { codes, names: flow_names.clone() };
@@ -598,29 +602,42 @@ fn cdf_table<'a>(
     ])
 }
 
-fn effective(entry: &Entry) -> serde_json::Value {
-    match &entry.config.transport {
-        Transport::Tcp(tcp) => json!({
-            "transport": "tcp",
-            "cc": entry.effective_cc,
-            "mss": tcp.mss,
-            "initial_window": tcp.initial_window,
-            "ecn": tcp.ecn,
-            "ack_every": tcp.ack_every,
-            "delack_ms": tcp.delack_ns as f64 / 1e6,
-            "min_rto_ms": tcp.min_rto_ns as f64 / 1e6,
-            "pacing": tcp.pacing,
-            "idle_restart": tcp.idle_restart,
-            "timestamps": tcp.timestamps,
-            "prr": tcp.prr,
-            "tlp": tcp.tlp,
-            "handshake": tcp.handshake,
-            "base_delay_ms": (entry.config.delay_ns + entry.config.reverse_delay_ns) as f64 / 1e6,
-        }),
-        Transport::Udp { payload_bytes } => {
-            json!({ "transport": "udp", "payload_bytes": payload_bytes })
-        }
+fn effective(entry: &Entry) -> Effective {
+    let config = entry.config;
+    match &config.transport {
+        Transport::Tcp(tcp) => Effective::Tcp(Box::new(EffectiveTcp {
+            cc: EffectiveController {
+                kind: tcp.cc.kind.clone(),
+                params: Arc::clone(&entry.params),
+                recovery: if entry.own_recovery { "own" } else { "prr" },
+            },
+            mss: tcp.mss,
+            initial_window: tcp.initial_window,
+            ecn: tcp.ecn,
+            ack_every: tcp.ack_every,
+            delack_ms: ms(tcp.delack_ns as f64),
+            min_rto_ms: ms(tcp.min_rto_ns as f64),
+            pacing: tcp.pacing,
+            idle_restart: tcp.idle_restart,
+            timestamps: tcp.timestamps,
+            prr: tcp.prr,
+            tlp: tcp.tlp,
+            handshake: tcp.handshake,
+            base_delay_ms: ms((config.delay_ns + config.reverse_delay_ns) as f64),
+        })),
+        Transport::Udp { payload_bytes } => Effective::Udp { payload_bytes: *payload_bytes },
     }
+}
+
+/// The parameters of a queue, defaults filled in.
+fn queue_params(kind: &str, given: &Map<String, Value>) -> Map<String, Value> {
+    let infos = dumbbell_queue::list();
+    let known = infos.iter().find(|info| info.name == kind);
+    let defaults = known.into_iter().flat_map(|info| &info.params);
+    let mut params: Map<String, Value> =
+        defaults.map(|info| (info.name.to_owned(), info.default.clone())).collect();
+    params.extend(given.clone());
+    params
 }
 
 /// Jain's fairness index; 1 for no or one flow.

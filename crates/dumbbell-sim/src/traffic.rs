@@ -272,7 +272,7 @@ impl Engine<'_> {
         let custom = self.custom.build(&tcp.cc.kind, &tcp.cc.params, seed);
         custom
             .unwrap_or_else(|| Err(format!("unknown controller {:?}", tcp.cc.kind)))
-            .map_err(|message| RunError::config(format!("flows.{}.cc", entry.id), message))
+            .map_err(|message| RunError::config(format!("flows.{}.cc", entry.id()), message))
     }
 
     fn close(&mut self, slot: u32) {

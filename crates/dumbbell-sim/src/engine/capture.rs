@@ -19,10 +19,10 @@ impl Engine<'_> {
         let (flow, seq, ack) = if matches!(packet.kind, Kind::Ping | Kind::Pong) {
             (self.config.probes[packet.flow as usize].id.as_str(), packet.seq, 0)
         } else if packet.kind == Kind::Datagram {
-            (self.entries[packet.flow as usize].id.as_str(), packet.seq, 0)
+            (self.entries[packet.flow as usize].id(), packet.seq, 0)
         } else {
             let connection = &self.connections[packet.flow as usize];
-            let id = self.entries[connection.entry as usize].id.as_str();
+            let id = self.entries[connection.entry as usize].id();
             match packet.kind {
                 Kind::Ack => (id, 0, connection.sender.byte_offset(packet.seq)),
                 Kind::Data => (id, packet.aux[0], 0),

@@ -172,7 +172,7 @@ impl Engine<'_> {
         if let Some(message) = connection.sender.controller_mut().take_error()
             && self.failure.is_none()
         {
-            let flow = self.entries[connection.entry as usize].id.clone();
+            let flow = self.entries[connection.entry as usize].id().to_owned();
             let partial = Box::new(Output::empty());
             self.failure = Some(RunError::Controller { flow, now_ns: self.now, message, partial });
         }

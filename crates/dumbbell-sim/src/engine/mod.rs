@@ -119,7 +119,7 @@ pub(crate) struct Engine<'a> {
     /// First one for the propagation of each link, then those of the last legs.
     pub(crate) pipes: Vec<(Pipe, PipeEnd)>,
     pub(crate) connections: Vec<Connection>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry<'a>>,
     pub(crate) probes: Vec<ProbeState>,
     pub(crate) recorder: Recorder,
     pub(crate) events: u64,
