@@ -121,14 +121,14 @@ def test_the_unchanged_scenario_is_right(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "the trace is empty"),
-        (b"1\n2\nx\n", "line 3 of the trace: expected a whole number of milliseconds"),
-        (b"1\n-2\n", "line 2 of the trace: expected a whole number"),
-        (b"5\n4\n", "line 2 of the trace: expected a time not before the previous one"),
-        (b"0\n0\n", "the last line of the trace is its period"),
-        (b"\xff\xfe\n", "line 1 of the trace: expected a whole number"),
-        (b"9" * 30, "line 1 of the trace: expected a whole number"),
-        (None, "expected a trace file: no such file"),
+        (b"", "empty file: expected one time"),
+        (b"1\n2\nx\n", "line 3 of the trace, 'x': expected a non-negative integer (ms)"),
+        (b"1\n-2\n", "line 2 of the trace, '-2': expected a non-negative integer"),
+        (b"5\n4\n", "line 2 of the trace, 4 after 5: expected times that do not decrease"),
+        (b"0\n0\n", "line 2 of the trace, 0: expected the last time to be above 0 ms"),
+        (b"\xff\xfe\n", "line 1 of the trace, '\\\\xff"),
+        (b"9" * 30, "line 1 of the trace, '999"),
+        (None, "expected a trace file: cannot be read: No such file"),
     ],
 )
 def test_malformed_traces(

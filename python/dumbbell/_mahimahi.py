@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dumbbell._errors import UsageError
 from dumbbell._import import ImportFileError, read_bytes
+from dumbbell._trace_times import TraceLineError, parse_times, shown
 
 PACKET_BYTES = 1500
 """Bytes that one opportunity stands for when rates are computed (12 Mbit/s is one line a
@@ -27,7 +28,6 @@ OPPORTUNITY_BYTES = 1504
 """What Mahimahi's link shell really lets pass: the largest payload of its TUN device."""
 
 _PACKET_BITS = PACKET_BYTES * 8
-_MAX_MS = 10**12
 # Some 600 s at 1 Gbit/s.
 _MOST_PACKETS = 50_000_000
 
@@ -86,38 +86,11 @@ def read_trace(path: str | Path) -> Trace:
 
 def parse_trace(data: bytes, name: str) -> Trace:
     """Parse the text of a trace; `name` stands in error messages. Raises ImportFileError."""
-    lines = data.split(b"\n")
-    if lines and lines[-1] == b"":
-        lines.pop()
-    if not lines:
-        raise ImportFileError(f"{name}: empty file: expected one time in milliseconds on each line")
-    previous = 0
-    values = np.empty(len(lines), dtype=np.int64)
-    for index, line in enumerate(lines):
-        if not line.isdigit():
-            raise ImportFileError(
-                f"{name}:{index + 1}: {_shown(line)}: expected a non-negative integer (ms)"
-            )
-        value = int(line) if len(line) < 20 else _MAX_MS + 1
-        if value > _MAX_MS:
-            raise ImportFileError(
-                f"{name}:{index + 1}: {_shown(line)}: expected at most {_MAX_MS} ms"
-            )
-        if value < previous:
-            raise ImportFileError(
-                f"{name}:{index + 1}: {value} after {previous}: expected times that do not decrease"
-            )
-        values[index] = previous = value
-    if previous == 0:
-        raise ImportFileError(f"{name}:{len(lines)}: 0: expected the last time to be above 0 ms")
-    return Trace(values)
-
-
-def _shown(line: bytes) -> str:
-    if not line:
-        return "empty line"
-    text = line[:24].decode("ascii", "backslashreplace")
-    return repr(text + ("..." if len(line) > 24 else ""))
+    try:
+        return Trace(np.asarray(parse_times(data), dtype=np.int64))
+    except TraceLineError as error:
+        at = f"{name}:{error.line}" if error.line else name
+        raise ImportFileError(f"{at}: {error}") from None
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
@@ -225,8 +198,8 @@ def read_rate_pairs(path: str | Path, *, duration_s: float | None = None) -> Tra
         try:
             start, rate = (float(part) for part in parts)
         except ValueError:
-            shown = _shown(line.encode())
-            raise ImportFileError(f'{name}:{number}: {shown}: expected "time_s Mbit/s"') from None
+            text = shown(line.encode())
+            raise ImportFileError(f'{name}:{number}: {text}: expected "time_s Mbit/s"') from None
         if not (0 <= start < float("inf") and 0 <= rate < float("inf")):
             raise ImportFileError(f"{name}:{number}: expected finite numbers that are not negative")
         if starts and start <= starts[-1]:

@@ -182,9 +182,9 @@ class _Capacity(Model):
     rate: Rate | None = None
     """Bits a second, frames as the link counts them (`overhead`)."""
     shaper: PacketSize | None = None
-    """Makes `rate` that of a token bucket with this burst in front of a fast line, as tc htb or tbf:
-    a packet leaves whole when its turn comes. Without it the link is a serial line, and a packet has
-    left when its last bit has."""
+    """Makes `rate` that of a token bucket with this burst in front of a fast line, as tc htb or
+    tbf: a packet leaves whole when its turn comes. Without it the link is a serial line, and a
+    packet has left when its last bit has."""
     trace: Annotated[str, Field(min_length=1)] | None = None
     """Mahimahi trace: a file with one delivery opportunity (milliseconds) a line, repeated.
     Relative to the scenario's file."""
