@@ -201,16 +201,19 @@ def run_cases(
 def reproduce(
     name: Annotated[str, typer.Argument(help="A paper (dumbbell list papers).")],
     out: Annotated[Path | None, typer.Option("--out", help="Directory for its figures.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, fewer points.")] = False,
     json: _Json = False,
 ) -> int:
     """Run a paper's experiment and print its numbers beside ours."""
     from dumbbell._cli_output import console, print_json, table
 
-    outcome = optional_module("papers", "reproducing them").reproduce(name, out)
+    outcome = optional_module("papers", "reproducing them").reproduce(name, out, quick=quick)
     if json:
         print_json(outcome)
     else:
         rows = outcome["rows"]
         cells = [[str(row[key]) for key in ("what", "paper", "ours", "verdict")] for row in rows]
         console().print(table(outcome["title"], ["<<what", "<<paper", "<<ours", "<verdict"], cells))
+        for path in outcome["figures"]:
+            typer.echo(path)
     return 0 if outcome["passed"] else _FAILED

@@ -1,0 +1,79 @@
+"""Published experiments, run again: `dumbbell reproduce NAME`.
+
+One file each; see `_paper` for what an entry holds, and docs/papers.md for what was measured.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dumbbell._errors import MissingExtraError, UsageError, suggest
+
+if TYPE_CHECKING:
+    from dumbbell.papers._paper import Paper
+
+_MODULES = {
+    "bbr-talk-loss": "loss_arithmetic",
+    "bbr-random-loss": "random_loss",
+    "bbr-small-buffer": "small_buffer",
+    "cubic-recovery": "cubic_recovery",
+}
+
+
+def load(name: str) -> Paper:
+    """An entry by its name. Raises UsageError, MissingExtraError."""
+    if name not in _MODULES:
+        raise UsageError(f'paper "{name}": there is no such paper{suggest(name, _MODULES)}')
+    try:
+        module = import_module(f"dumbbell.papers.{_MODULES[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("dumbbell"):
+            raise
+        raise MissingExtraError("reproducing papers", "plots") from None
+    paper: Paper = module.PAPER
+    return paper
+
+
+def listing() -> list[dict[str, str]]:
+    """Name and title of each paper. Raises MissingExtraError."""
+    papers = map(load, _MODULES)
+    return [{"name": paper.name, "summary": f"{paper.title} ({paper.source})"} for paper in papers]
+
+
+def reproduce(name: str, out: str | Path | None = None, *, quick: bool = False) -> dict[str, Any]:
+    """Run a paper's experiment and judge its numbers.
+
+    Returns name, title, source, setup, passed, rows (what, paper, ours, verdict, source and the
+    numbers themselves) and figures: files written to the directory `out`, none without it.
+    Raises UsageError, MissingExtraError.
+    """
+    paper = load(name)
+    if out is not None:
+        out = _directory(Path(out))
+    outcome = paper.run(quick)
+    figures = []
+    if out is not None:
+        from dumbbell._plots import save_figure
+
+        figures.append(str(save_figure(outcome.draw(), out / f"{name}.png")))
+    return {
+        "name": paper.name,
+        "title": paper.title,
+        "source": paper.source,
+        "setup": paper.setup,
+        "passed": all(row["verdict"] == "agrees" for row in outcome.rows),
+        "rows": outcome.rows,
+        "figures": figures,
+    }
+
+
+def _directory(path: Path) -> Path:
+    """Made before the run, so that a long run is not for nothing. Raises UsageError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"{path}: cannot be written: {reason}") from None
+    return path

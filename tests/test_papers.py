@@ -1,0 +1,81 @@
+"""Papers run, judge their numbers, and draw."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("dumbbell._core", reason="the engine is not built")
+pytest.importorskip("matplotlib", reason="figures are an extra")
+
+from dumbbell import UsageError
+from dumbbell._cli import run_command
+from dumbbell.papers import _paper, listing, loss_arithmetic, reproduce
+from dumbbell.papers.cubic_recovery import reno_rounds, time_to_regain
+
+NAMES = [row["name"] for row in listing()]
+# docs/papers.md says why.
+DIFFERS = {"1 % loss at 100 ms, CUBIC, simulated"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quick_run_agrees_and_draws(name: str, tmp_path: Path) -> None:
+    outcome = reproduce(name, tmp_path / "figures", quick=True)
+    json.dumps(outcome, allow_nan=False)
+    rows = outcome["rows"]
+    wrong = [row for row in rows if row["verdict"] != "agrees" and row["what"] not in DIFFERS]
+    assert not wrong
+    assert outcome["passed"] == all(row["verdict"] == "agrees" for row in rows)
+    assert all(row["source"] for row in rows)
+    [figure] = outcome["figures"]
+    assert Path(figure).read_bytes().startswith(b"\x89PNG")
+
+
+def test_formulas_are_those_of_rfc_9438() -> None:
+    # Its tables: average window, and the loss rate that 10 Gbit/s at 0.1 s needs.
+    assert loss_arithmetic.reno_window(1e-8) == pytest.approx(12000, rel=0.03)
+    assert loss_arithmetic.cubic_window(1e-8, 0.1) == pytest.approx(187400, rel=0.01)
+    assert loss_arithmetic.cubic_window(1e-8, 0.01) == pytest.approx(33325, rel=0.01)
+    assert loss_arithmetic.cubic_window(1e-3, 0.1) == pytest.approx(38, rel=0.03)
+    assert loss_arithmetic.cubic_loss(1e10, 0.1) == pytest.approx(2.9e-8, rel=0.02)
+    assert loss_arithmetic.reno_loss(1e10, 0.1) == pytest.approx(2.0e-10, rel=0.1)
+    # K of section 4.2: 166.7 segments lose 50.
+    assert time_to_regain(166.7) == pytest.approx(5.0, rel=0.001)
+    assert reno_rounds(100) == pytest.approx(30 / 0.529, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("published", "good", "bad"),
+    [
+        (_paper.within("w", 10, 0.1, source="s"), 10.9, 11.1),
+        (_paper.factor("w", 10, 2, source="s"), 5.1, 4.9),
+        (_paper.between("w", 3, source="s"), 3.0, 2.9),
+        (_paper.between("w", high=3, source="s"), 3.0, 3.1),
+        (_paper.between("w", 3, source="s"), 3.0, float("nan")),
+    ],
+)
+def test_verdicts(published: _paper.Published, good: float, bad: float) -> None:
+    assert published.judge(good)["verdict"] == "agrees"
+    assert published.judge(bad)["verdict"] == "differs"
+
+
+def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run_command(["reproduce", "cubic-recovery", "--quick", "--json"]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["passed"]
+    assert outcome["figures"] == []
+    assert run_command(["reproduce", "cubic-recovery", "--quick", "--out", str(tmp_path)]) == 0
+    assert str(tmp_path / "cubic-recovery.png") in capsys.readouterr().out
+    assert run_command(["list", "papers"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in NAMES)
+
+
+def test_wrong_names_and_places(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match='did you mean "cubic-recovery"'):
+        reproduce("cubic-recovry")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        reproduce("cubic-recovery", tmp_path / "file")
