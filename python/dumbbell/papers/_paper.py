@@ -40,7 +40,7 @@ class Published:
         """A row of the verdict."""
         agrees = self.low <= ours <= self.high
         unit = f" {self.unit}" if self.unit else ""
-        stated = f"{number(self.value)}{unit}, " if self.value is not None else ""
+        stated = f"{_written(self.value)}{unit}, " if self.value is not None else ""
         return {
             "what": self.what,
             "paper": f"{stated}{self.tolerance}",
