@@ -85,15 +85,22 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn transmit(&mut self, slot: u32) {
         let now = self.now;
+        let entry = self.connections[slot as usize].entry as usize;
+        let route = &self.entries[entry].forward;
+        // All packets take the same first hop: look it up once.
+        let first = route.links.first().map(|&link| (link as usize, route.exit(1, link)));
         let mut sent = 0;
-        while let Some(packet) = self.connections[slot as usize].sender.poll_transmit(now) {
+        while let Some(mut packet) = self.connections[slot as usize].sender.poll_transmit(now) {
             sent += 1;
-            self.send(packet);
+            match first {
+                Some((link, exit)) if !self.capturing => {
+                    packet.hop = 1;
+                    self.offer(link, packet, exit);
+                }
+                _ => self.send(packet),
+            }
         }
-        if sent > 0 {
-            let entry = self.connections[slot as usize].entry as usize;
-            self.entries[entry].sent += sent;
-        }
+        self.entries[entry].sent += sent;
         self.arm(slot, ConnectionTimer::Sender);
         self.arm(slot, ConnectionTimer::Pacing);
     }
@@ -105,13 +112,17 @@ impl Engine<'_> {
         let deadline = connection.deadline(timer);
         if deadline < connection.scheduled[timer as usize] {
             connection.scheduled[timer as usize] = deadline;
-            let kind = match timer {
-                ConnectionTimer::Sender => TimerKind::Sender,
-                ConnectionTimer::Pacing => TimerKind::Pacing,
-                ConnectionTimer::DelayedAck => TimerKind::DelayedAck,
-            };
-            self.timers.push(deadline, timer_id(kind, slot));
+            self.push_timer(slot, timer, deadline);
         }
+    }
+
+    fn push_timer(&mut self, slot: u32, timer: ConnectionTimer, deadline: u64) {
+        let kind = match timer {
+            ConnectionTimer::Sender => TimerKind::Sender,
+            ConnectionTimer::Pacing => TimerKind::Pacing,
+            ConnectionTimer::DelayedAck => TimerKind::DelayedAck,
+        };
+        self.timers.push(deadline, timer_id(kind, slot));
     }
 
     pub(super) fn on_control(&mut self, packet: &Packet) {

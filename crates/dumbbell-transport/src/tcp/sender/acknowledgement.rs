@@ -106,6 +106,7 @@ impl Sender {
         } else {
             self.update_window();
         }
+        self.update_pacing();
         if self.board.packets_out() == 0 {
             self.timer = None;
         } else if let Some(at) = wait {

@@ -90,6 +90,7 @@ pub struct Sender {
     backoff: u32,
     next_round: u64,
     round: u64,
+    pacing_rate: Option<f64>,
     pace_next: Nanos,
     pace_blocked: bool,
     last_sent: Nanos,
@@ -149,6 +150,7 @@ impl Sender {
             backoff: 0,
             next_round: 0,
             round: 0,
+            pacing_rate: None,
             pace_next: 0,
             pace_blocked: false,
             last_sent: 0,
@@ -187,6 +189,7 @@ impl Sender {
             rtt,
         });
         self.update_window();
+        self.update_pacing();
     }
 
     /// The application hands over `bytes` more; `u64::MAX` for an endless supply.

@@ -92,6 +92,7 @@ impl Sender {
                 self.apply_prr(1, false);
             }
         }
+        self.update_pacing();
         self.timer = Some(match wait {
             Some(at) => (at.max(now + 1), Timer::Reorder),
             None => (now + self.rtt.rto(self.backoff), Timer::Rto),
@@ -129,6 +130,7 @@ impl Sender {
             delivered: self.rate.delivered,
         });
         self.window = (self.cc.cwnd() / self.mss()).max(self.board.in_flight() + 1);
+        self.update_pacing();
         self.pace_next = self.pace_next.min(now);
         self.timer = Some((now + self.rtt.rto(self.backoff), Timer::Rto));
     }

@@ -133,7 +133,7 @@ impl Sender {
     pub(super) fn on_transmitted(&mut self, now: Nanos, len: u16, in_flight: u64) {
         self.stats.sent += 1;
         self.prr.on_sent();
-        if let Some(rate) = self.pacing_rate() {
+        if let Some(rate) = self.pacing_rate {
             let start = now.max(self.pace_next);
             // A late start earns credit of at most half a segment, as in Linux.
             let credit = start - self.pace_next;
@@ -145,15 +145,17 @@ impl Sender {
         }
     }
 
-    pub(super) fn pacing_rate(&self) -> Option<f64> {
-        match self.cc.pacing_rate() {
+    /// The rate to pace at until the next event: the controller's, or Linux's own in bytes/s.
+    #[inline]
+    pub(super) fn update_pacing(&mut self) {
+        self.pacing_rate = match self.cc.pacing_rate() {
             None if self.config.pacing && self.rtt.srtt() > 0 => {
                 // Linux: 200 % while cwnd < ssthresh / 2, else 120 %.
                 let gain = if self.cc.cwnd() < self.cc.ssthresh() / 2 { 2.0 } else { 1.2 };
                 Some(gain * (self.window * self.mss()) as f64 * 1e9 / self.rtt.srtt() as f64)
             }
             rate => rate.filter(|&rate| rate > 0.0),
-        }
+        };
     }
 
     #[inline]
@@ -195,6 +197,7 @@ impl Sender {
             delivered: self.rate.delivered,
         });
         self.update_window();
+        self.update_pacing();
     }
 
     #[cold]
