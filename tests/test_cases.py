@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 pytest.importorskip("dumbbell._core", reason="the engine is not built")
 
-from dumbbell import ScenarioError, UsageError, cases
+from dumbbell import MissingExtraError, ScenarioError, UsageError, cases
 from dumbbell._cases_model import Case, TestReference
 from dumbbell._cli import run_command
 
@@ -102,6 +103,16 @@ def test_a_check_out_of_bounds_is_exit_status_1(
     path.write_text(path.read_text().replace("equals = 11", "equals = 10"))
     assert run_command(["cases", "run", str(path)]) == 0
     assert "T-01  pass" in capsys.readouterr().out
+
+
+def test_without_numpy_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, '[[checks]]\nname = "n"\nsummary = "x"\nat_most = 5')
+    monkeypatch.delitem(sys.modules, "dumbbell._cases_measure", raising=False)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(MissingExtraError, match=r"dumbbell\[plots\]"):
+        cases.run([str(path)])
 
 
 def test_share_of_seeds(tmp_path: Path) -> None:

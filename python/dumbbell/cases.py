@@ -13,8 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from dumbbell._cases_model import Case, Check, TestReference, wrong
-from dumbbell._errors import UsageError, suggest
-from dumbbell._plots_data import number
+from dumbbell._errors import MissingExtraError, UsageError, suggest
 from dumbbell._run import run as run_scenario
 
 if TYPE_CHECKING:
@@ -83,11 +82,12 @@ def run(names: Sequence[str] | None = None, *, home: Path | None = None) -> list
 
 def run_case(case: Case) -> dict[str, Any]:
     """Run one case. Raises ScenarioError where it measures what is not there."""
-    # Only a case that measures needs numpy and pyarrow.
-    from dumbbell._cases_measure import Runs
-
     runs = []
     if case.scenarios:
+        try:
+            from dumbbell._cases_measure import Runs
+        except ModuleNotFoundError:
+            raise MissingExtraError("running cases", "plots") from None
         for offset in range(case.seeds):
             results = {
                 name: run_scenario(scenario, seed=scenario.seed + offset)
@@ -163,7 +163,7 @@ def _details(checks: list[dict[str, Any]], tests: list[dict[str, Any]]) -> Itera
         unit = f" {row['unit']}" if row["unit"] else ""
         yield (
             f"{'' if row['passed'] else 'FAIL '}{variant}{row['name']}: "
-            f"{number(row['measured'], 4)}{unit} ({_bounds(row)}{seeds})"
+            f"{_written(row['measured'])}{unit} ({_bounds(row)}{seeds})"
         )
     for row in tests:
         found = "covered by test" if row["passed"] else "FAIL there is no test"
@@ -175,10 +175,17 @@ def _bounds(row: dict[str, Any]) -> str:
     if row["reads"] is not None:
         return f"= {row['reads']}"
     if low == high:
-        return f"= {number(low, 4)}"
+        return f"= {_written(low)}"
     parts = []
     if low is not None:
-        parts.append(f"≥ {number(low, 4)}")
+        parts.append(f"≥ {_written(low)}")
     if high is not None:
-        parts.append(f"≤ {number(high, 4)}")
+        parts.append(f"≤ {_written(high)}")
     return ", ".join(parts)
+
+
+def _written(value: float | str | None) -> str:
+    """A number with four digits, or all of those before the point."""
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return f"{value:,.0f}".replace(",", "\u2009") if abs(value) >= 1e4 else f"{value:.4g}"
