@@ -30,7 +30,8 @@ def main() -> None:
 def _case(row: dict[str, Any]) -> str:
     result = "pass" if row["passed"] else "**fail**"
     what = f"{row['title']} ({row['source']})"
-    return f"| {row['name']} | {_cell(what)} | {result} | {_cell(row['detail'])} |"
+    note = f". Note: {row['note']}" if row["note"] else ""
+    return f"| {row['name']} | {_cell(what)} | {result} | {_cell(row['detail'] + note)} |"
 
 
 def _paper(outcome: dict[str, Any]) -> str:
