@@ -73,7 +73,7 @@ def listing(*, home: Path | None = None) -> list[dict[str, str]]:
 
 
 def run(names: Sequence[str] | None = None, *, home: Path | None = None) -> list[dict[str, Any]]:
-    """Run cases and return a row for each: name, title, source, note, passed, detail, checks, tests.
+    """Run cases; a row for each: name, title, source, note, passed, detail, checks, tests.
 
     All are read before the first runs. Raises UsageError, ScenarioError.
     """
