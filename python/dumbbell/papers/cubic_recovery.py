@@ -150,7 +150,7 @@ PAPER = Paper(
         "round trips of 20 ms. A queue of one BDP takes the first window, which leaves in one "
         "burst. The talk's 250 round trips are those of the cubic function: at 100 Mbit/s and "
         "20 ms the Reno-friendly region of RFC 9438 section 4.3 regains the window sooner, and "
-        "both are shown. (Linux computes in whole segments and is at W_max 1.36 s before K, which is "
+        "both are shown. (Linux computes in whole segments and is at W_max 1.36 s before K: "
         "431 round trips at 800 Mbit/s.)"
     ),
     run=_run,
