@@ -54,8 +54,9 @@ bench: build
 	cargo bench --locked --workspace --exclude dumbbell-py
 	for file in $(wildcard benches/*.py); do $(BIN)/python $$file || exit; done
 
-# How right it is: the field's own bug reports as scenarios with checks.
+# How right it is: against a real Linux kernel, and the field's own bug reports as scenarios with checks.
 validate: build
+	$(BIN)/python -m dumbbell._validation_report tests/reference docs
 	$(BIN)/dumbbell cases run
 
 lint: build $(VENV)/.tools
