@@ -68,9 +68,9 @@ def deviation(row: Row) -> str:
 
 def spread(sample: validation.Sample) -> str:
     """Mean ± standard deviation."""
+    mean = number(sample.mean, 4) if abs(sample.mean) >= 0.1 else f"{sample.mean:.3f}"
     if sample.runs == 1:
-        return number(sample.mean, 4)
-    mean = number(sample.mean, 4)
+        return mean
     places = len(mean.partition(".")[2])
     return f"{mean} ± {sample.deviation:.{places}f}"
 
