@@ -49,10 +49,14 @@ test: build $(VENV)/.tools
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest --doctest-modules --pyargs dumbbell
 
-# How fast it is, on this machine.
+# How fast it is, on this machine. Other simulators are run beside it where DUMBBELL_PEERS_DIR names
+# their drivers and they are installed.
 bench: build
-	cargo bench --locked --workspace --exclude dumbbell-py
-	for file in $(wildcard benches/*.py); do $(BIN)/python $$file || exit; done
+	mkdir -p target/bench
+	$(BIN)/python benches/peers.py --out target/bench/peers.json
+	$(BIN)/python benches/speed.py --out target/bench/speed.json
+	$(BIN)/python benches/report.py target/bench/speed.json target/bench/peers.json \
+		--out docs/performance.md
 
 # How right it is: against a real Linux kernel, and the field's own bug reports as scenarios with checks.
 validate: build

@@ -8,24 +8,40 @@ pub(crate) struct Transmitter {
     remainder: u64,
     /// Quotient and remainder of the last size asked for.
     cached: (u32, u64, u64),
-    /// When the next transmission may start. For a shaper: when the tokens reach zero.
     free_at: u64,
-    /// Of a shaper: how long the bucket takes to fill.
-    burst: Option<u64>,
+    /// Of a shaper.
+    bucket: Option<Bucket>,
+}
+
+/// A token bucket that starts full.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// How long it takes to fill, ns.
+    burst: i64,
+    /// When the tokens are at zero; with a full bucket that is `burst` ago, perhaps before the start.
+    zero_at: i64,
 }
 
 impl Transmitter {
     pub(crate) fn new(bps: u64, shaper_burst_bytes: Option<u32>) -> Self {
-        let burst = shaper_burst_bytes.map(|bytes| u64::from(bytes) * 8_000_000_000 / bps);
-        Self { bps, remainder: 0, cached: (0, 0, 0), free_at: 0, burst }
+        let bucket = shaper_burst_bytes.map(|bytes| {
+            let burst = (u64::from(bytes) * 8_000_000_000 / bps) as i64;
+            Bucket { burst, zero_at: -burst }
+        });
+        Self { bps, remainder: 0, cached: (0, 0, 0), free_at: 0, bucket }
     }
 
+    pub(crate) fn bps(&self) -> u64 {
+        self.bps
+    }
+
+    /// When the next transmission may start.
     pub(crate) fn free_at(&self) -> u64 {
         self.free_at
     }
 
     pub(crate) fn is_shaper(&self) -> bool {
-        self.burst.is_some()
+        self.bucket.is_some()
     }
 
     /// Transmit a packet that is next at `now`: (start, when it has left). A shaper lets it go when
@@ -33,23 +49,21 @@ impl Transmitter {
     #[inline]
     pub(crate) fn transmit(&mut self, now: u64, bytes: u32) -> (u64, u64) {
         let start = now.max(self.free_at);
-        match self.burst {
+        match self.bucket {
             None => {
                 let fresh = self.free_at < start;
                 self.free_at = start + self.serialise(bytes, fresh);
                 (start, self.free_at)
             }
-            Some(burst) => {
-                let base = self.free_at.max(start.saturating_sub(burst));
-                let fresh = base > self.free_at;
-                self.free_at = base + self.serialise(bytes, fresh);
+            Some(mut bucket) => {
+                let base = bucket.zero_at.max(start as i64 - bucket.burst);
+                let fresh = base > bucket.zero_at;
+                bucket.zero_at = base + self.serialise(bytes, fresh) as i64;
+                self.bucket = Some(bucket);
+                self.free_at = bucket.zero_at.max(0) as u64;
                 (start, start)
             }
         }
-    }
-
-    pub(crate) fn bps(&self) -> u64 {
-        self.bps
     }
 
     /// Transmission time of the next packet; `fresh` if the transmitter was idle before it.
@@ -75,13 +89,16 @@ impl Transmitter {
     /// takes as long as the new rate says.
     pub(crate) fn change(&mut self, bps: u64, now: u64) {
         let left = u128::from(self.free_at.saturating_sub(now)) * u128::from(self.bps);
-        let ns = (left / u128::from(bps)) as u64;
-        let burst = self
-            .burst
-            .map(|burst| (u128::from(burst) * u128::from(self.bps) / u128::from(bps)) as u64);
         let remainder = (left % u128::from(bps)) as u64;
-        let free_at = if self.free_at > now { now + ns } else { self.free_at };
-        *self = Self { bps, remainder, cached: (0, 0, 0), free_at, burst };
+        if self.free_at > now {
+            self.free_at = now + (left / u128::from(bps)) as u64;
+        }
+        if let Some(bucket) = &mut self.bucket {
+            let scale = |ns: i64| (i128::from(ns) * i128::from(self.bps) / i128::from(bps)) as i64;
+            bucket.burst = scale(bucket.burst);
+            bucket.zero_at = now as i64 + scale(bucket.zero_at - now as i64);
+        }
+        (self.bps, self.remainder, self.cached) = (bps, remainder, (0, 0, 0));
     }
 }
 
@@ -191,6 +208,9 @@ mod tests {
         let ms = 1_000_000;
         let starts: Vec<u64> = (0..5).map(|_| transmitter.transmit(10 * ms, 1000).0).collect();
         assert_eq!(starts, [10 * ms, 10 * ms, 10 * ms, 11 * ms, 12 * ms]);
+        let mut transmitter = Transmitter::new(8_000_000, Some(2000));
+        let starts: Vec<u64> = (0..5).map(|_| transmitter.transmit(0, 1000).0).collect();
+        assert_eq!(starts, [0, 0, 0, ms, 2 * ms]);
     }
 
     /// Mahimahi loops: "1" is a packet a millisecond, "1 1 2" three in two.

@@ -57,6 +57,8 @@ pub(crate) struct Impairment {
     reorder: Option<Reorder>,
     duplicate: f64,
     stream: Stream,
+    /// Latest arrival under jitter that keeps the order.
+    last: u64,
 }
 
 impl Impairment {
@@ -78,6 +80,7 @@ impl Impairment {
             reorder: config.reorder,
             duplicate: config.duplicate,
             stream: Stream::new(seed, &format!("{name}/jitter")),
+            last: 0,
         })
     }
 
@@ -95,9 +98,10 @@ impl Impairment {
         self.duplicate > 0.0 && self.stream.chance(self.duplicate)
     }
 
-    /// Delay of one packet on a path of `base` nanoseconds.
-    pub(crate) fn delay(&mut self, base: u64) -> u64 {
-        let mut delay = base;
+    /// When a packet that leaves at `time` for a path of `base` nanoseconds arrives. Jitter keeps the
+    /// order unless it may not; a packet held back for reordering is passed by those after it.
+    pub(crate) fn arrival(&mut self, time: u64, base: u64) -> u64 {
+        let mut arrival = time + base;
         if let Some(jitter) = self.jitter {
             let amount = jitter.amount_ns as f64;
             let added = match jitter.distribution {
@@ -105,14 +109,16 @@ impl Impairment {
                 JitterDistribution::Normal => amount * self.stream.normal(),
                 JitterDistribution::Exponential => self.stream.exponential(amount),
             };
-            delay = (base as f64 + added).max(0.0) as u64;
+            arrival = time + (base as f64 + added).max(0.0) as u64;
+            if !jitter.reorder {
+                self.last = self.last.max(arrival);
+                arrival = self.last;
+            }
         }
-        if let Some(reorder) = self.reorder
-            && self.stream.chance(reorder.probability)
-        {
-            delay += reorder.delay_ns;
+        match self.reorder {
+            Some(reorder) if self.stream.chance(reorder.probability) => arrival + reorder.delay_ns,
+            _ => arrival,
         }
-        delay
     }
 }
 
@@ -136,6 +142,24 @@ mod tests {
     fn gilbert_elliott_has_its_stationary_loss() {
         let law = Loss::GilbertElliott { p: 0.01, r: 0.2, loss_bad: 1.0, loss_good: 0.0 };
         assert!((rate(law, 1_000_000) / (0.01 / 0.21) - 1.0).abs() < 0.03);
+    }
+
+    /// Jitter alone keeps the order; an explicit reordering still lets later packets pass.
+    #[test]
+    fn jitter_keeps_the_order() {
+        let jitter = Jitter {
+            distribution: JitterDistribution::Normal,
+            amount_ns: 5_000_000,
+            reorder: false,
+        };
+        let arrivals = |reorder| {
+            let config = Impairments { jitter: Some(jitter), reorder, ..Impairments::default() };
+            let mut impairment = Impairment::new(&config, false, 1, "link").unwrap();
+            (0..2000).map(|n| impairment.arrival(n * 100_000, 10_000_000)).collect::<Vec<u64>>()
+        };
+        assert!(arrivals(None).is_sorted());
+        let reorder = Reorder { probability: 0.05, delay_ns: 20_000_000 };
+        assert!(!arrivals(Some(reorder)).is_sorted());
     }
 
     #[test]

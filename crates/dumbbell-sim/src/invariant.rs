@@ -3,6 +3,7 @@
 use dumbbell_queue::Dequeued;
 use dumbbell_transport::{Kind, Packet};
 
+use crate::config::Capacity;
 use crate::connection::Phase;
 use crate::engine::{Direction, Engine, direction};
 use crate::link::{Discipline, Server};
@@ -37,13 +38,18 @@ impl Engine<'_> {
         }
     }
 
-    /// Nothing leaves a link above the integral of its capacity (one packet may be in transmission).
+    /// Nothing leaves a link above the integral of its capacity: one packet may be in transmission,
+    /// and a shaper may have saved up its burst.
     pub(crate) fn check_capacity(&mut self, index: usize) {
         let Some(bits) = self.recorder.capacity_bits(index, 0, self.now) else {
             return;
         };
         let (_, bytes) = self.links[index].departed(self.now);
-        let slack = f64::from(u16::MAX);
+        let burst = match self.config.links[index].capacity {
+            Capacity::Constant { shaper_burst_bytes, .. } => shaper_burst_bytes.unwrap_or(0),
+            _ => 0,
+        };
+        let slack = f64::from(u16::MAX) + 8.0 * f64::from(burst);
         if bytes as f64 * 8.0 > bits + slack {
             let id = &self.config.links[index].id;
             self.fail_invariant(format!("link {id} sent {bytes} bytes, above its capacity"));

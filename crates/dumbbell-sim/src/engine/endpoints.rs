@@ -44,10 +44,12 @@ impl Engine<'_> {
         let after = connection.receiver.bytes_in_order();
         entry.delivered_bytes += after - before;
         let finished = connection.size > 0 && !connection.completed && after >= connection.size;
+        // Also with an ACK: one that was held back may leave while another is held.
+        if connection.receiver.next_timeout() != u64::MAX {
+            self.arm(slot, ConnectionTimer::DelayedAck);
+        }
         if let Some(ack) = ack {
             self.send_ack(ack);
-        } else {
-            self.arm(slot, ConnectionTimer::DelayedAck);
         }
         if finished {
             self.on_transfer_complete(slot);

@@ -268,8 +268,14 @@ impl Engine<'_> {
     #[inline(never)]
     pub(super) fn leave_impaired(&mut self, index: usize, time: u64, packet: Packet, exit: Exit) {
         self.capture_link(index, "depart", &packet);
+        if time > self.end {
+            // A computed departure that the run does not reach: its fate is not drawn.
+            self.push_pipe(exit.pipe, time, packet);
+            return;
+        }
         let link = &mut self.links[index];
-        let mut delay = link.delay;
+        let delay = link.delay;
+        let mut arrival = time + delay;
         if let Some(impairment) = &mut link.impairment {
             if impairment.loss.loses() {
                 link.counters.random_losses += 1;
@@ -278,17 +284,15 @@ impl Engine<'_> {
                 return;
             }
             if !impairment.only_loses() {
-                if impairment.duplicates() {
-                    let copy_delay = impairment.delay(delay);
-                    self.push_pipe(exit.pipe, time + copy_delay + exit.delay, packet);
+                let copy = impairment.duplicates().then(|| impairment.arrival(time, delay));
+                arrival = impairment.arrival(time, delay);
+                if let Some(copy) = copy {
+                    self.push_pipe(exit.pipe, copy + exit.delay, packet);
                     self.count_duplicate(&packet);
-                }
-                if let Some(impairment) = &mut self.links[index].impairment {
-                    delay = impairment.delay(delay);
                 }
             }
         }
-        self.push_pipe(exit.pipe, time + delay + exit.delay, packet);
+        self.push_pipe(exit.pipe, arrival + exit.delay, packet);
     }
 
     /// Account for what a queue has dropped.

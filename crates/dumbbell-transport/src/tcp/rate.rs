@@ -98,3 +98,80 @@ impl RateEstimator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    fn send(estimator: &mut RateEstimator, now: Nanos, idle: bool) -> Segment {
+        let mut segment = Segment::new(1000, false);
+        segment.sent = now;
+        estimator.on_send(&mut segment, now, idle);
+        segment
+    }
+
+    fn ack(estimator: &mut RateEstimator, now: Nanos, segments: &[(u64, Segment)]) -> RateSample {
+        let mut newest = Newest::default();
+        for (number, segment) in segments {
+            estimator.on_delivered(*number, segment, now, &mut newest);
+        }
+        estimator.sample(&newest, 0, 1000)
+    }
+
+    /// Ten segments sent at once, each acknowledged a millisecond after the one before: a bottleneck
+    /// of 1000 bytes a millisecond. What is sent on those ACKs gives samples of just that rate.
+    #[test]
+    fn measures_the_bottleneck() {
+        let mut estimator = RateEstimator::default();
+        let first: Vec<_> = (0..10).map(|n| (n, send(&mut estimator, MS, n == 0))).collect();
+        let mut second = Vec::new();
+        for (n, segment) in &first {
+            let now = (11 + n) * MS;
+            ack(&mut estimator, now, &[(*n, *segment)]);
+            second.push((n + 10, send(&mut estimator, now, false)));
+        }
+        for (n, segment) in &second[1..] {
+            let sample = ack(&mut estimator, (11 + n) * MS, &[(*n, *segment)]);
+            assert_eq!(sample.rate(), Some(1e6));
+        }
+    }
+
+    /// Draft section 2.2.3: ACKs that arrive compressed do not raise the rate above that of sending.
+    #[test]
+    fn is_bounded_by_the_sending_rate() {
+        let mut estimator = RateEstimator::default();
+        let sent: Vec<_> =
+            (0..10).map(|n| (n, send(&mut estimator, (1 + n) * MS, n == 0))).collect();
+        ack(&mut estimator, 20 * MS, &sent[..1]);
+        let sample = ack(&mut estimator, 20 * MS, &sent[1..]);
+        // 9 ms between the first and the last transmission; the ACKs took none after the first.
+        assert_eq!((sample.delivered, sample.interval), (10_000, 19 * MS));
+        assert!(sample.rate().unwrap() <= 1e6);
+    }
+
+    /// Section 3.4: a bubble marks the samples of what is sent until it has left the pipe.
+    #[test]
+    fn marks_app_limited_samples() {
+        let mut estimator = RateEstimator::default();
+        let before = send(&mut estimator, MS, true);
+        estimator.app_limited = estimator.delivered + 1000;
+        let during = send(&mut estimator, 2 * MS, false);
+        assert!(!ack(&mut estimator, 11 * MS, &[(0, before)]).app_limited);
+        assert!(ack(&mut estimator, 12 * MS, &[(1, during)]).app_limited);
+        let after = send(&mut estimator, 13 * MS, true);
+        assert!(!ack(&mut estimator, 23 * MS, &[(2, after)]).app_limited);
+    }
+
+    /// Step 3a: an interval shorter than the path allows comes from a spurious retransmission.
+    #[test]
+    fn discards_samples_shorter_than_the_least_rtt() {
+        let mut estimator = RateEstimator::default();
+        let segment = send(&mut estimator, MS, true);
+        let mut newest = Newest::default();
+        estimator.on_delivered(0, &segment, 4 * MS, &mut newest);
+        let sample = estimator.sample(&newest, 10 * MS, 1000);
+        assert!(sample.has_data && sample.rate().is_none());
+    }
+}
