@@ -151,7 +151,7 @@ def load_known_misses(path: Path) -> dict[tuple[str, str], str]:
     document = tomllib.loads(path.read_text(encoding="utf-8"))
     return {
         (cell, measure): miss["cause"]
-        for miss in document["miss"]
+        for miss in document.get("miss", [])
         for cell in miss["cells"]
         for measure in miss["measures"]
     }

@@ -232,10 +232,6 @@ def page(cells: Sequence[Cell], reference: Reference, known: Known) -> str:
     repeats = sum(one.origin == "repeat" for one in runs)
     day = datetime.datetime.now(datetime.UTC).date()
     lines = [
-        "---",
-        "orphan: true",
-        "---",
-        "",
         "# Validation against Linux",
         "",
         f"Made by `make validate` on {day} with dumbbell {dumbbell.__version__}; Linux "

@@ -121,20 +121,22 @@ mod tests {
     }
 
     /// Ten segments sent at once, each acknowledged a millisecond after the one before: a bottleneck
-    /// of 1000 bytes a millisecond. What is sent on those ACKs gives samples of just that rate.
+    /// of 1000 bytes a millisecond. Once the ACKs clock the sending, samples are just that rate.
     #[test]
     fn measures_the_bottleneck() {
         let mut estimator = RateEstimator::default();
-        let first: Vec<_> = (0..10).map(|n| (n, send(&mut estimator, MS, n == 0))).collect();
-        let mut second = Vec::new();
-        for (n, segment) in &first {
-            let now = (11 + n) * MS;
-            ack(&mut estimator, now, &[(*n, *segment)]);
-            second.push((n + 10, send(&mut estimator, now, false)));
-        }
-        for (n, segment) in &second[1..] {
-            let sample = ack(&mut estimator, (11 + n) * MS, &[(*n, *segment)]);
-            assert_eq!(sample.rate(), Some(1e6));
+        let mut flight: Vec<_> = (0..10).map(|n| (n, send(&mut estimator, MS, n == 0))).collect();
+        for round in 0..4 {
+            let mut next = Vec::new();
+            for (n, segment) in &flight {
+                let now = (11 + n) * MS;
+                let sample = ack(&mut estimator, now, &[(*n, *segment)]);
+                if round >= 2 {
+                    assert_eq!(sample.rate(), Some(1e6));
+                }
+                next.push((n + 10, send(&mut estimator, now, false)));
+            }
+            flight = next;
         }
     }
 

@@ -170,7 +170,8 @@ impl Receiver {
         let number = packet.seq;
         if number < self.next || self.out_of_order.contains(number) {
             self.duplicate = Some(number);
-            self.quick_acks = self.quick_acks.max(1);
+            // Linux acknowledges one by one for a while after a needless retransmission.
+            self.quick_acks = QUICK_ACKS;
             return Some(self.ack());
         }
         let end_byte = packet.aux[0] + u64::from(packet.payload);

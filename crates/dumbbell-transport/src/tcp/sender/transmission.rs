@@ -8,6 +8,9 @@ use crate::tcp::scoreboard::Segment;
 use crate::tcp::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 use crate::{Kind, Packet, flags};
 
+/// Segments at the start of a connection that leave unpaced, as in Linux.
+const UNPACED_SEGMENTS: u64 = 10;
+
 impl Sender {
     /// The next packet to send now, if any. Call until it returns `None`.
     #[inline]
@@ -135,10 +138,14 @@ impl Sender {
         self.prr.on_sent();
         if let Some(rate) = self.pacing_rate {
             let start = now.max(self.pace_next);
-            // A late start earns credit of at most half a segment, as in Linux.
-            let credit = start - self.pace_next;
-            let gap = (f64::from(len) * 1e9 / rate) as Nanos;
-            self.pace_next = start + gap - credit.min(gap / 2);
+            if self.stats.sent < UNPACED_SEGMENTS {
+                self.pace_next = start;
+            } else {
+                // A late start earns credit of at most half a segment, as in Linux.
+                let credit = start - self.pace_next;
+                let gap = (f64::from(len) * 1e9 / rate) as Nanos;
+                self.pace_next = start + gap - credit.min(gap / 2);
+            }
         }
         if self.wants_sent {
             self.cc.on_sent(now, u32::from(len), in_flight * self.mss());
