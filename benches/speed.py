@@ -193,22 +193,28 @@ def child(file: Path) -> None:
     print(json.dumps([before, high_water()]))
 
 
-def idle_sources(n: int) -> Config:
-    """Sources of web pages that each fetch one and then think for an hour or so."""
+def sources(n: int, traffic: Config) -> Config:
     flows = [
-        {
-            "start_ns": 10 * SECOND * i // n,
-            "transport": tcp("cubic", 2),
-            "traffic": {
-                "kind": "request_response",
-                "request": {"kind": "constant", "value": 300.0},
-                "response": {"kind": "constant", "value": 12_000.0},
-                "think": {"kind": "constant", "value": 3600.0},
-            },
-        }
+        {"start_ns": 10 * SECOND * i // n, "transport": tcp("cubic", 2), "traffic": traffic}
         for i in range(n)
     ]
     return path(mbps=10_000, rtt_ms=40, queue=fifo(10_000), seconds=20, flows=flows)
+
+
+THINKING: Config = {
+    "kind": "poisson",
+    "rate_hz": 1 / 3600,
+    "size": {"kind": "pareto", "mean": 12_000.0, "shape": 1.2},
+}
+"""A source of web pages, each over a connection of its own, an hour apart."""
+
+CONNECTED: Config = {
+    "kind": "request_response",
+    "request": {"kind": "constant", "value": 300.0},
+    "response": {"kind": "constant", "value": 12_000.0},
+    "think": {"kind": "constant", "value": 3600.0},
+}
+"""One that keeps its connection open after a first page."""
 
 
 def memory() -> dict[str, float]:
@@ -216,10 +222,14 @@ def memory() -> dict[str, float]:
         before, peak = peak_rss(config)
         return peak - before
 
-    idle = growth(idle_sources(IDLE_SOURCES)) - growth(idle_sources(1))
+    def each(traffic: Config) -> float:
+        many, one = growth(sources(IDLE_SOURCES, traffic)), growth(sources(1, traffic))
+        return (many - one) / IDLE_SOURCES
+
     s3_before, s3_peak = peak_rss(s3(2))
     return {
-        "bytes_per_idle_source": idle / IDLE_SOURCES,
+        "bytes_per_idle_source": each(THINKING),
+        "bytes_per_connected_source": each(CONNECTED),
         "s3_peak_rss_mib": s3_peak / 2**20,
         "s3_rss_before_run_mib": s3_before / 2**20,
     }

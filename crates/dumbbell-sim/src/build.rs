@@ -62,6 +62,9 @@ impl<'a> Engine<'a> {
             engine.pipes.push((Pipe::new(ordered), PipeEnd::Link));
             engine.links.push(built);
         }
+        // Room for one connection each, so that growing never holds two copies.
+        engine.entries.reserve_exact(config.flows.len());
+        engine.connections.reserve_exact(config.flows.len());
         let mut legs = Legs::new();
         let mut recipes = Recipes::default();
         for flow in &config.flows {

@@ -6,7 +6,9 @@ const SUB: u64 = 1 << SUB_BITS;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
+    /// Of the buckets from `base` on: what is measured of one flow spans few of them.
     counts: Vec<u64>,
+    base: usize,
     total: u64,
     sum: u128,
     max: u64,
@@ -30,14 +32,35 @@ fn middle(bucket: usize) -> f64 {
 impl Histogram {
     #[inline]
     pub(crate) fn add(&mut self, value: u64) {
-        let index = bucket(value);
-        if index >= self.counts.len() {
-            self.counts.resize(index + 1, 0);
+        let offset = bucket(value).wrapping_sub(self.base);
+        match self.counts.get_mut(offset) {
+            Some(count) => *count += 1,
+            None => self.widen(bucket(value)),
         }
-        self.counts[index] += 1;
         self.total += 1;
         self.sum += u128::from(value);
         self.max = self.max.max(value);
+    }
+
+    /// Count the first value of a bucket outside the present range.
+    #[cold]
+    fn widen(&mut self, index: usize) {
+        if self.counts.is_empty() {
+            self.base = index;
+        }
+        if index < self.base {
+            self.counts.splice(0..0, std::iter::repeat_n(0, self.base - index));
+            self.base = index;
+        } else if index - self.base >= self.counts.len() {
+            self.counts.resize(index - self.base + 1, 0);
+        }
+        self.counts[index - self.base] += 1;
+    }
+
+    /// Non-empty buckets: (middle, count).
+    fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        filled.map(|(offset, &count)| (middle(self.base + offset).min(self.max as f64), count))
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
@@ -51,24 +74,19 @@ impl Histogram {
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
         let rank = ((q * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
-        for (index, &count) in self.counts.iter().enumerate() {
+        self.buckets().find_map(|(value, count)| {
             seen += count;
-            if seen >= rank && count > 0 {
-                return Some(middle(index).min(self.max as f64));
-            }
-        }
-        None
+            (seen >= rank).then_some(value)
+        })
     }
 
     /// Points (value, fraction at or below) of the distribution function.
     pub(crate) fn cdf(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let mut seen = 0;
-        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(
-            move |(index, &count)| {
-                seen += count;
-                (middle(index).min(self.max as f64), seen as f64 / self.total as f64)
-            },
-        )
+        self.buckets().map(move |(value, count)| {
+            seen += count;
+            (value, seen as f64 / self.total as f64)
+        })
     }
 }
 
