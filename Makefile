@@ -66,8 +66,8 @@ validate: build
 lint: build $(VENV)/.tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	$(BIN)/ruff check python tests examples
-	$(BIN)/ruff format --check python tests examples
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/stubtest dumbbell._core
 
