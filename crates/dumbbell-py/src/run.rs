@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use dumbbell_sim::config::Transport;
-use dumbbell_sim::{Config, Output, Progress, RunError};
+use dumbbell_sim::{Config, Output, Progress, RunError, Summary};
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 
@@ -20,27 +20,26 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Result of a run: a summary and tables of columns.
 #[pyclass(frozen, module = "dumbbell._core")]
 pub(crate) struct RunResult {
-    summary: String,
+    summary: Summary,
     tables: Vec<(&'static str, RecordBatch)>,
 }
 
 impl RunResult {
     pub(crate) fn new(output: Output) -> PyResult<Self> {
-        let summary = to_json(&output.summary)?;
         let tables = output
             .tables
             .into_iter()
             .map(|(name, table)| Ok((name, record_batch(table).map_err(arrow_error)?)))
             .collect::<PyResult<_>>()?;
-        Ok(Self { summary, tables })
+        Ok(Self { summary: output.summary, tables })
     }
 }
 
 #[pymethods]
 impl RunResult {
     /// The summary as a JSON object with `flows`, `links`, `probes` and `totals`.
-    fn summary_json(&self) -> &str {
-        &self.summary
+    fn summary_json(&self) -> PyResult<String> {
+        to_json(&self.summary)
     }
 
     /// Names of the tables.
