@@ -6,8 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from dumbbell._registry import Registry
+
+# A shared machine can be slow; how long an example takes says nothing of its correctness.
+settings.register_profile("dumbbell", deadline=None)
+settings.load_profile("dumbbell")
 
 
 def _param(name: str, unit: str, default: Any, **more: Any) -> dict[str, Any]:
