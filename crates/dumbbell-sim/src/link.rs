@@ -361,4 +361,37 @@ mod tests {
         assert_eq!(fifo.offer(ms, 1000, &mut sojourn), Some(4 * ms));
         assert_eq!(sojourn.interval, (ms, 2, ms));
     }
+
+    fn trace_link(sizes: &[u16]) -> StoredQueue {
+        let params = serde_json::Map::new();
+        let mut queue = dumbbell_queue::build::<Packet>("fifo", &params, 1).unwrap();
+        for &ip_bytes in sizes {
+            queue.enqueue(0, Packet { ip_bytes, ..Packet::default() }, &mut Vec::new());
+        }
+        let trace = Trace::new(vec![1], 1504);
+        StoredQueue {
+            queue,
+            server: Server::Trace { trace, partial: None, scheduled: false, wasted: 0 },
+        }
+    }
+
+    /// Mahimahi: an opportunity of 1504 bytes carries two packets of 700 bytes; of two of 800 bytes
+    /// the second continues in the next. A full packet takes one.
+    #[test]
+    fn packets_share_and_span_opportunities() {
+        for (sizes, leaving) in [
+            (&[700, 700][..], &[2][..]),
+            (&[800, 800], &[1, 1]),
+            (&[1500, 1500], &[1, 1]),
+            (&[100, 1500, 1300], &[1, 2]),
+        ] {
+            let mut link = trace_link(sizes);
+            for (index, &expected) in leaving.iter().enumerate() {
+                let mut out = Vec::new();
+                link.use_opportunity(index as u64, &mut Vec::new(), &mut out);
+                assert_eq!(out.len(), expected, "{sizes:?}, opportunity {index}");
+            }
+            assert_eq!(link.queue.backlog_packets(), 0);
+        }
+    }
 }
