@@ -245,7 +245,7 @@ fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {
         }
         Capacity::Trace { ms, mtu } => {
             let trace = Trace::new(ms.clone(), *mtu);
-            let server = Server::Trace { trace, partial: None, scheduled: false, wasted: 0 };
+            let server = Server::Trace { trace, partial: None, scheduled: false };
             Discipline::Stored(Box::new(StoredQueue { queue: queue()?, server }))
         }
     };

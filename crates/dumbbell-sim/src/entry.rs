@@ -152,15 +152,4 @@ impl Entry<'_> {
         let from = self.config.start_ns.max(self.warmup);
         (from, self.config.stop_ns.min(end).max(from))
     }
-
-    pub(crate) fn add_ended(&mut self, stats: &SenderStats) {
-        self.ended.sent += stats.sent;
-        self.ended.retransmits += stats.retransmits;
-        self.ended.timeouts += stats.timeouts;
-        self.ended.recoveries += stats.recoveries;
-        self.ended.spurious += stats.spurious;
-        self.ended.acks += stats.acks;
-        self.ended.tail_probes += stats.tail_probes;
-        self.ended.ecn_reductions += stats.ecn_reductions;
-    }
 }

@@ -127,7 +127,7 @@ pub(crate) enum Server {
     /// The packet in transmission (a shaper has none), and whether an event marks the end.
     Constant { transmitter: Transmitter, sending: Option<Packet>, busy: bool },
     /// The packet partly sent and what is left of it in bytes.
-    Trace { trace: Trace, partial: Option<(Packet, u32)>, scheduled: bool, wasted: u64 },
+    Trace { trace: Trace, partial: Option<(Packet, u32)>, scheduled: bool },
 }
 
 pub(crate) enum Discipline {
@@ -369,10 +369,7 @@ mod tests {
             queue.enqueue(0, Packet { ip_bytes, ..Packet::default() }, &mut Vec::new());
         }
         let trace = Trace::new(vec![1], 1504);
-        StoredQueue {
-            queue,
-            server: Server::Trace { trace, partial: None, scheduled: false, wasted: 0 },
-        }
+        StoredQueue { queue, server: Server::Trace { trace, partial: None, scheduled: false } }
     }
 
     /// Mahimahi: an opportunity of 1504 bytes carries two packets of 700 bytes; of two of 800 bytes

@@ -102,6 +102,10 @@ pub struct FlowSummary {
     pub timeouts: u64,
     pub recoveries: u64,
     pub spurious_recoveries: u64,
+    /// Tail loss probes sent.
+    pub tail_probes: u64,
+    /// Reductions of the window after an ECN mark.
+    pub ecn_reductions: u64,
     pub connections: u64,
     pub completed: u64,
     pub effective: Effective,

@@ -388,12 +388,7 @@ impl Engine<'_> {
         let mut stats = entry.ended;
         for connection in &self.connections {
             if connection.entry as usize == index && connection.phase != Phase::Closed {
-                let live = connection.sender.stats();
-                stats.sent += live.sent;
-                stats.retransmits += live.retransmits;
-                stats.timeouts += live.timeouts;
-                stats.recoveries += live.recoveries;
-                stats.spurious += live.spurious;
+                stats.add(connection.sender.stats());
             }
         }
         let durations: Vec<u64> = entry.completions.iter().map(|c| c.duration).collect();
@@ -416,6 +411,8 @@ impl Engine<'_> {
             timeouts: stats.timeouts,
             recoveries: stats.recoveries,
             spurious_recoveries: stats.spurious,
+            tail_probes: stats.tail_probes,
+            ecn_reductions: stats.ecn_reductions,
             connections: entry.connections,
             completed: durations.len() as u64,
             effective: effective(entry),

@@ -279,7 +279,7 @@ impl Engine<'_> {
         let connection = &mut self.connections[slot as usize];
         connection.phase = Phase::Closed;
         let entry = &mut self.entries[connection.entry as usize];
-        entry.add_ended(connection.sender.stats());
+        entry.ended.add(connection.sender.stats());
         entry.free.push(slot);
     }
 

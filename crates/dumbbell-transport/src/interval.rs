@@ -36,10 +36,6 @@ impl IntervalSet {
         self.ranges.iter().map(|range| (range.0, range.1))
     }
 
-    pub fn clear(&mut self) {
-        self.ranges.clear();
-    }
-
     /// The range that holds `value`.
     pub fn range_of(&self, value: u64) -> Option<(u64, u64)> {
         let index = self.ranges.partition_point(|range| range.1 <= value);

@@ -136,11 +136,11 @@ impl Engine<'_> {
         let Discipline::Stored(stored) = &mut link.discipline else {
             return;
         };
-        if let Server::Trace { trace, partial, wasted, .. } = &mut stored.server
+        if let Server::Trace { trace, partial, .. } = &mut stored.server
             && partial.is_none()
             && stored.queue.backlog_packets() == 0
         {
-            *wasted += trace.skip_to(now);
+            trace.skip_to(now);
         }
         packet.set_enqueued_at(now);
         let outcome = stored.queue.enqueue(now, packet, &mut link.dropped);

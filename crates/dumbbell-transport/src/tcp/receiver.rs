@@ -119,11 +119,6 @@ impl Receiver {
         self.bytes
     }
 
-    /// Segment number expected next.
-    pub fn next_expected(&self) -> u64 {
-        self.next
-    }
-
     /// When an ACK is due without further data; `Nanos::MAX` if never.
     pub fn next_timeout(&self) -> Nanos {
         self.ack_due

@@ -9,7 +9,6 @@ impl Sender {
     /// An ACK arrived. Call [`Self::poll_transmit`] afterwards.
     #[inline]
     pub fn on_ack(&mut self, now: Nanos, packet: &Packet) {
-        self.stats.acks += 1;
         self.check_app_limited();
         if let Some(scale) = self.config.window_scale {
             self.rwnd = u64::from(packet.payload) << scale;

@@ -46,10 +46,22 @@ pub struct SenderStats {
     pub timeouts: u64,
     pub recoveries: u64,
     pub spurious: u64,
-    pub acks: u64,
     pub tail_probes: u64,
     /// Window reductions by ECN.
     pub ecn_reductions: u64,
+}
+
+impl SenderStats {
+    /// Add those of another connection.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.retransmits += other.retransmits;
+        self.timeouts += other.timeouts;
+        self.recoveries += other.recoveries;
+        self.spurious += other.spurious;
+        self.tail_probes += other.tail_probes;
+        self.ecn_reductions += other.ecn_reductions;
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,10 +224,6 @@ impl Sender {
         self.unsent
     }
 
-    pub fn acked_bytes(&self) -> u64 {
-        self.una_bytes
-    }
-
     /// Segments between the first unacknowledged and the next new one.
     pub fn packets_out(&self) -> u64 {
         self.board.packets_out()
@@ -253,10 +261,6 @@ impl Sender {
     /// Whether the pipe's counts agree with the scoreboard; costs a walk over the window.
     pub fn is_consistent(&self) -> bool {
         self.board.is_consistent()
-    }
-
-    pub fn state(&self) -> CaState {
-        self.state
     }
 
     pub fn controller(&self) -> &dyn Controller {
