@@ -254,36 +254,40 @@ impl Link {
     }
 }
 
-impl StoredQueue {
-    /// An event marks the end of a transmission, or the return of the tokens.
-    pub(crate) fn is_busy(&self) -> bool {
-        matches!(self.server, Server::Constant { busy: true, .. })
-    }
+/// What [`StoredQueue::start`] did.
+pub(crate) enum Start {
+    /// This packet has left at the given time; until then it is held as `sending`.
+    Packet(Packet, u64),
+    /// Packets wait for a shaper's tokens until this time.
+    Wait(u64),
+    /// The server is busy, or the queue has nothing to send.
+    Nothing,
+}
 
-    /// Begin the next transmission on an idle constant-rate server: the packet and the time at which
-    /// it has left.
-    pub(crate) fn start(
-        &mut self,
-        now: u64,
-        dropped: &mut Dropped<Packet>,
-    ) -> Option<(Packet, u64)> {
-        let Server::Constant { transmitter, busy, .. } = &mut self.server else {
-            return None;
+impl StoredQueue {
+    /// Begin the next transmission on a constant-rate server that is free.
+    pub(crate) fn start(&mut self, now: u64, dropped: &mut Dropped<Packet>) -> Start {
+        let Server::Constant { transmitter, sending, busy } = &mut self.server else {
+            return Start::Nothing;
         };
         if *busy {
-            return None;
+            return Start::Nothing;
         }
         if transmitter.free_at() > now {
-            *busy = self.queue.backlog_packets() > 0;
-            return None;
-        }
-        match self.queue.dequeue(now, dropped) {
-            Dequeued::Packet(packet) => {
-                let (_, left) = transmitter.transmit(now, packet.bytes());
-                Some((packet, left))
+            if self.queue.backlog_packets() == 0 {
+                return Start::Nothing;
             }
-            Dequeued::Wait(_) | Dequeued::Empty => None,
+            *busy = true;
+            return Start::Wait(transmitter.free_at());
         }
+        let Dequeued::Packet(packet) = self.queue.dequeue(now, dropped) else {
+            return Start::Nothing;
+        };
+        let (_, left) = transmitter.transmit(now, packet.bytes());
+        if left > now {
+            (*sending, *busy) = (Some(packet), true);
+        }
+        Start::Packet(packet, left)
     }
 
     /// One delivery opportunity at `now`: packets that leave completely are pushed to `out`.

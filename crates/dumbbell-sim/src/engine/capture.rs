@@ -2,7 +2,15 @@
 
 use dumbbell_transport::{Kind, Packet};
 
-use super::Engine;
+use super::{Direction, Engine};
+
+/// The host that sends in this direction, as a place of the capture.
+pub(super) fn host(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "sender",
+        Direction::Reverse => "receiver",
+    }
+}
 
 impl Engine<'_> {
     pub(super) fn capture_link(&mut self, index: usize, event: &'static str, packet: &Packet) {

@@ -2,6 +2,7 @@
 
 use dumbbell_transport::{Kind, Packet};
 
+use super::capture::host;
 use super::{Direction, Engine, TimerKind, direction, timer_id};
 use crate::connection::{ConnectionTimer, Phase};
 use crate::output::Output;
@@ -12,7 +13,11 @@ impl Engine<'_> {
     #[inline]
     pub(super) fn deliver(&mut self, packet: Packet) {
         if self.capturing {
-            self.capture("receiver", "receive", &packet);
+            let end = match direction(packet.kind) {
+                Direction::Forward => Direction::Reverse,
+                Direction::Reverse => Direction::Forward,
+            };
+            self.capture(host(end), "receive", &packet);
         }
         match packet.kind {
             Kind::Data => self.on_data(&packet),

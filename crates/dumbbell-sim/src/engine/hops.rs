@@ -3,8 +3,9 @@
 use dumbbell_queue::{Enqueued, Packet as _};
 use dumbbell_transport::{Kind, Packet};
 
+use super::capture::host;
 use super::{Direction, Engine, Exit, PipeEnd, Route, direction};
-use crate::link::{Discipline, Server, is_overflow};
+use crate::link::{Discipline, Server, Start, is_overflow};
 
 impl Engine<'_> {
     #[inline]
@@ -69,7 +70,7 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn send(&mut self, packet: Packet) {
         if self.capturing {
-            self.capture("sender", "send", &packet);
+            self.capture(host(direction(packet.kind)), "send", &packet);
         }
         self.forward(packet);
     }
@@ -179,28 +180,21 @@ impl Engine<'_> {
         loop {
             let link = &mut self.links[index];
             let Discipline::Stored(stored) = &mut link.discipline else { return };
-            let was_busy = stored.is_busy();
-            let started = stored.start(now, &mut link.dropped);
-            let Server::Constant { transmitter, sending, busy } = &mut stored.server else {
-                return;
-            };
-            let next = transmitter.free_at();
-            let Some((packet, left)) = started else {
-                if *busy && !was_busy {
-                    // Tokens are awaited.
-                    self.hops.push(next, index as u32);
+            match stored.start(now, &mut link.dropped) {
+                Start::Packet(packet, left) => {
+                    link.sojourn.add(now, now - packet.enqueued);
+                    if left > now {
+                        self.hops.push(left, index as u32);
+                        break;
+                    }
+                    self.leave_stored(index, packet);
                 }
-                break;
-            };
-            if left > now {
-                (*sending, *busy) = (Some(packet), true);
+                Start::Wait(until) => {
+                    self.hops.push(until, index as u32);
+                    break;
+                }
+                Start::Nothing => break,
             }
-            link.sojourn.add(now, now - packet.enqueued);
-            if left > now {
-                self.hops.push(left, index as u32);
-                break;
-            }
-            self.leave_stored(index, packet);
         }
         if !self.links[index].dropped.is_empty() {
             self.take_drops(index);

@@ -53,7 +53,7 @@ pub(crate) fn timer_id(kind: TimerKind, index: u32) -> u32 {
     (kind as u32) << TIMER_SHIFT | index
 }
 
-/// Where a packet goes after its last link: a pipe, and whether it is the receiver's side.
+/// Whether a packet goes from the sender of data to its receiver, or back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Forward,

@@ -94,10 +94,7 @@ impl Sender {
             maybe_delayed: advances && in_flight_before == 1,
             state: self.state,
         });
-        if matches!(self.state, CaState::Cwr | CaState::Recovery)
-            && !self.own_recovery
-            && self.config.prr
-        {
+        if self.prr_rules() {
             if delivery.segments > 0 || lost > 0 {
                 let safe = advances && self.board.lost_out <= lost_segments_before && lost == 0;
                 self.apply_prr(delivery.segments, safe);

@@ -279,10 +279,17 @@ impl Sender {
         u64::from(self.config.mss)
     }
 
+    /// PRR sets the window now, not the controller.
+    #[inline]
+    pub(super) fn prr_rules(&self) -> bool {
+        matches!(self.state, CaState::Cwr | CaState::Recovery)
+            && !self.own_recovery
+            && self.config.prr
+    }
+
     #[inline]
     pub(super) fn update_window(&mut self) {
-        let in_reduction = matches!(self.state, CaState::Cwr | CaState::Recovery);
-        if !in_reduction || self.own_recovery || !self.config.prr {
+        if !self.prr_rules() {
             self.window = (self.cc.cwnd() / self.mss()).max(1);
         }
     }

@@ -88,8 +88,10 @@ impl Sender {
             if !matches!(self.state, CaState::Recovery) {
                 self.enter_recovery(now, inflight, self.rate.lost - lost_before, 0);
             }
-            if !self.own_recovery {
+            if self.prr_rules() {
                 self.apply_prr(1, false);
+            } else {
+                self.update_window();
             }
         }
         self.update_pacing();
