@@ -78,7 +78,10 @@ pub(crate) struct Source {
     pub(crate) request_sent: u64,
     pub(crate) request_started: u64,
     pub(crate) served: u64,
-    pub(crate) thinking: bool,
+    /// When the client asks again; `u64::MAX` while it waits for an answer.
+    pub(crate) ask_at: u64,
+    /// Size of the answer in progress.
+    pub(crate) response: u64,
 }
 
 impl Source {
@@ -95,7 +98,8 @@ impl Source {
             request_sent: 0,
             request_started: 0,
             served: 0,
-            thinking: false,
+            ask_at: u64::MAX,
+            response: 0,
         }
     }
 }

@@ -34,15 +34,16 @@ impl Engine<'_> {
             self.send_datagram(index, payload_bytes);
             return;
         }
-        match entry.config.traffic.clone() {
+        let config = entry.config;
+        match &config.traffic {
             Traffic::Bulk => {
                 entry.source.pending = u64::MAX;
                 self.open(index, 0);
             }
-            Traffic::Size { bytes } => self.open(index, bytes),
+            Traffic::Size { bytes } => self.open(index, *bytes),
             Traffic::Poisson { rate_hz, size } => {
                 if entry.source.count > 0 {
-                    let bytes = (entry.source.stream.draw(&size) as u64).max(1);
+                    let bytes = (entry.source.stream.draw(size) as u64).max(1);
                     self.open(index, bytes);
                 }
                 let source = &mut self.entries[index as usize].source;
@@ -54,13 +55,12 @@ impl Engine<'_> {
                 if entry.slot.is_none() {
                     self.open(index, 0);
                 }
-                self.write(index, u64::from(chunk_bytes));
+                self.write(index, u64::from(*chunk_bytes));
                 let source = &mut self.entries[index as usize].source;
                 source.count += 1;
-                let start = self.config.flows[index as usize].start_ns;
-                let at = u128::from(source.count) * u128::from(chunk_bytes) * 8_000_000_000
-                    / u128::from(bps);
-                self.schedule_source(index, start + at as u64);
+                let at = u128::from(source.count) * u128::from(*chunk_bytes) * 8_000_000_000
+                    / u128::from(*bps);
+                self.schedule_source(index, config.start_ns + at as u64);
             }
             Traffic::OnOff { on, off, bps } => {
                 if entry.slot.is_none() {
@@ -70,17 +70,17 @@ impl Engine<'_> {
                 let source = &mut self.entries[index as usize].source;
                 if now >= source.phase_end {
                     source.on = !source.on;
-                    let law = if source.on { &on } else { &off };
+                    let law = if source.on { on } else { off };
                     source.phase_end = now + to_ns(source.stream.draw(law)).max(1);
                     source.next_write = if source.on { now } else { u64::MAX };
-                    if !source.on && bps == 0 {
+                    if !source.on && *bps == 0 {
                         self.stop_writing(index);
                     }
                 }
                 let source = &mut self.entries[index as usize].source;
                 if now >= source.next_write {
                     // Without a rate everything is written at once.
-                    let gap = (chunk * 8_000_000_000).checked_div(bps);
+                    let gap = (chunk * 8_000_000_000).checked_div(*bps);
                     source.next_write = gap.map_or(u64::MAX, |gap| now + gap);
                     self.write(index, if gap.is_some() { chunk } else { u64::MAX });
                 }
@@ -93,16 +93,16 @@ impl Engine<'_> {
                     return;
                 }
                 let source = &mut entry.source;
-                let repeat = !source.thinking && now >= source.request_sent + REQUEST_TIMEOUT;
-                if source.thinking {
-                    source.thinking = false;
+                let unanswered = source.ask_at == u64::MAX && source.served < source.request;
+                if now >= source.ask_at {
+                    source.ask_at = u64::MAX;
                     source.request += 1;
                     source.request_started = now;
-                } else if !repeat || source.served >= source.request {
+                } else if !unanswered || now < source.request_sent + REQUEST_TIMEOUT {
                     return;
                 }
                 source.request_sent = now;
-                let bytes = source.stream.draw(&request).clamp(1.0, 1448.0) as u16;
+                let bytes = source.stream.draw(request).clamp(1.0, 1448.0) as u16;
                 let number = source.request;
                 let Some(slot) = entry.slot else { return };
                 let packet = Packet {
@@ -133,6 +133,7 @@ impl Engine<'_> {
             return;
         };
         let bytes = (entry.source.stream.draw(response) as u64).max(1);
+        entry.source.response = bytes;
         let connection = &mut self.connections[slot as usize];
         connection.size += bytes;
         connection.sender.write(bytes);
@@ -144,7 +145,7 @@ impl Engine<'_> {
         let index = self.connections[slot as usize].entry;
         let entry = &mut self.entries[index as usize];
         if matches!(entry.config.traffic, Traffic::RequestResponse { .. }) {
-            entry.source.thinking = true;
+            entry.source.ask_at = self.now;
             self.schedule_source(index, self.now);
         }
     }
@@ -157,14 +158,10 @@ impl Engine<'_> {
         let entry = &mut self.entries[index as usize];
         if let Traffic::RequestResponse { think, .. } = &entry.config.traffic {
             let start = entry.source.request_started;
-            let done = entry.completions.iter().map(|c| c.bytes).sum::<u64>();
-            entry.completions.push(Completion {
-                start,
-                bytes: connection.size - done,
-                duration: now - start,
-            });
-            entry.source.thinking = true;
+            let bytes = entry.source.response;
+            entry.completions.push(Completion { start, bytes, duration: now - start });
             let think = to_ns(entry.source.stream.draw(think));
+            entry.source.ask_at = now.saturating_add(think);
             self.schedule_source(index, now.saturating_add(think));
             return;
         }

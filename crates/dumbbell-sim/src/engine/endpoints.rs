@@ -48,7 +48,11 @@ impl Engine<'_> {
         let ack = connection.receiver.on_data(self.now, packet);
         let after = connection.receiver.bytes_in_order();
         entry.delivered_bytes += after - before;
-        let finished = connection.size > 0 && !connection.completed && after >= connection.size;
+        // Only with progress: a needless retransmission must not complete a transfer twice.
+        let finished = after > before
+            && connection.size > 0
+            && !connection.completed
+            && after >= connection.size;
         // Also with an ACK: one that was held back may leave while another is held.
         if connection.receiver.next_timeout() != u64::MAX {
             self.arm(slot, ConnectionTimer::DelayedAck);
