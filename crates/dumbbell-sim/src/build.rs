@@ -202,6 +202,7 @@ impl<'a> Engine<'a> {
             completions: Vec::new(),
             connections: 0,
             slot: None,
+            open: Vec::new(),
             free: Vec::new(),
             source: Source::new(Stream::new(self.config.seed, &format!("{}/traffic", flow.id))),
         })

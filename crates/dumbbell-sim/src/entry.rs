@@ -58,6 +58,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) connections: u64,
     /// Slot of the flow's connection, or of the newest.
     pub(crate) slot: Option<u32>,
+    /// Slots of the connections that are open.
+    pub(crate) open: Vec<u32>,
     pub(crate) free: Vec<u32>,
 
     pub(crate) source: Source,

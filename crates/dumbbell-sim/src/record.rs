@@ -386,10 +386,8 @@ impl Engine<'_> {
         let last = entry.window_bytes.1.unwrap_or(entry.delivered_bytes);
         let counted = last.saturating_sub(entry.window_bytes.0);
         let mut stats = entry.ended;
-        for connection in &self.connections {
-            if connection.entry as usize == index && connection.phase != Phase::Closed {
-                stats.add(connection.sender.stats());
-            }
+        for &slot in &entry.open {
+            stats.add(self.connections[slot as usize].sender.stats());
         }
         let durations: Vec<u64> = entry.completions.iter().map(|c| c.duration).collect();
         let mean = durations.iter().sum::<u64>() as f64 / durations.len().max(1) as f64;

@@ -206,12 +206,7 @@ impl Engine<'_> {
     pub(crate) fn stop_entry(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.source.stopped = true;
-        let open: Vec<u32> = (0..self.connections.len() as u32)
-            .filter(|&slot| {
-                let connection = &self.connections[slot as usize];
-                connection.entry == index && connection.phase != Phase::Closed
-            })
-            .collect();
+        let open = entry.open.clone();
         for slot in open {
             self.close(slot);
         }
@@ -248,6 +243,7 @@ impl Engine<'_> {
         entry.free.pop();
         entry.connections += 1;
         entry.slot = Some(slot);
+        entry.open.push(slot);
         if handshake {
             self.send_syn(slot);
         } else {
@@ -277,6 +273,7 @@ impl Engine<'_> {
         connection.phase = Phase::Closed;
         let entry = &mut self.entries[connection.entry as usize];
         entry.ended.add(connection.sender.stats());
+        entry.open.retain(|&open| open != slot);
         entry.free.push(slot);
     }
 
