@@ -19,6 +19,25 @@ pub enum CaState {
     Loss,
 }
 
+/// How ECN is used on a connection: which codepoint data carries, what the receiver echoes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Data is not ECN-capable.
+    #[default]
+    Off,
+    /// ECT(0); ECE from the first mark until CWR (RFC 3168).
+    Classic,
+    /// ECT(0); ECE tells the CE state of the data acknowledged (RFC 8257 section 3.2).
+    CeState,
+    /// ECT(0); counters of marked packets and bytes (RFC 9768, Accurate ECN).
+    Accurate,
+    /// ECT(1), which asks for the L4S treatment (RFC 9331); counters as in `Accurate`.
+    L4s,
+    /// ECT(0); RFC 3168 for CE, and ESCE tells whether the data acknowledged carried SCE
+    /// (draft-grimes-tcpm-tcpsce).
+    Sce,
+}
+
 /// The connection is established.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
@@ -29,6 +48,8 @@ pub struct Start {
     pub initial_window: u64,
     /// Round-trip time of the handshake, if it was not retransmitted.
     pub rtt: Option<Nanos>,
+    /// What the two ends have agreed on.
+    pub ecn: EcnMode,
 }
 
 /// Delivery-rate sample of one ACK (draft-cheng-iccrg-delivery-rate-estimation).
@@ -66,8 +87,15 @@ pub struct Ack {
     pub acked: u64,
     /// Bytes marked lost while this ACK was processed.
     pub lost: u64,
-    /// Bytes that this ACK reports as CE-marked.
+    /// Bytes that this ACK reports as CE-marked: exact with counters, all that it delivers if it
+    /// carries ECE otherwise.
     pub ce: u64,
+    /// Packets that this ACK reports as CE-marked, likewise.
+    pub ce_packets: u64,
+    /// Bytes that this ACK delivers under the ESCE flag: they carried SCE.
+    pub sce: u64,
+    /// ECN does not work on this path (marks bleached or mangled); data is sent Not-ECT from now on.
+    pub ecn_failed: bool,
     /// The ACK carries ECE (RFC 3168).
     pub ece: bool,
     /// RTT sample of this ACK (Karn's rule observed).

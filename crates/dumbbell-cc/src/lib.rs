@@ -22,7 +22,8 @@ mod window_pacing;
 pub mod windowed_filter;
 
 pub use event::{
-    Ack, CaState, Congestion, CongestionKind, IdleRestart, Nanos, RateSample, Rto, Start, Undo,
+    Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Nanos, RateSample, Rto, Start,
+    Undo,
 };
 pub use params::ParamInfo;
 pub use registry::{BuildError, ControllerInfo, Recipe, build, list};
@@ -79,6 +80,17 @@ pub trait Controller: Send {
 
     /// Whether [`Self::on_sent`] is to be called for each segment.
     fn wants_sent(&self) -> bool {
+        false
+    }
+
+    /// How ECN is used where the scenario leaves the choice to the controller.
+    fn ecn_mode(&self) -> EcnMode {
+        EcnMode::Classic
+    }
+
+    /// Whether the controller answers marks itself, from [`Ack::ce`] and [`Ack::sce`]. Otherwise the
+    /// transport calls [`on_congestion`](Self::on_congestion) once a round trip with marks.
+    fn responds_to_marks(&self) -> bool {
         false
     }
 

@@ -177,7 +177,7 @@ proptest! {
         let mss = u64::from(MSS);
         for (kind, params) in variants() {
             let mut cc = build(&kind, &params, 3).unwrap();
-            cc.on_start(&Start { now: 0, mss: MSS, initial_window: 10 * mss, rtt });
+            cc.on_start(&Start { now: 0, mss: MSS, initial_window: 10 * mss, rtt, ecn: dumbbell_cc::EcnMode::Off });
             let mut world = World { now: 0, delivered: 0, lost: 0 };
             let mut names = Vec::new();
             cc.record(&mut |name, _| names.push(name));
@@ -204,7 +204,7 @@ proptest! {
         for (kind, params) in variants() {
             let run = || {
                 let mut cc = build(&kind, &params, 9).unwrap();
-                cc.on_start(&Start { now: 0, mss: MSS, initial_window: 14_480, rtt: Some(1_000_000) });
+                cc.on_start(&Start { now: 0, mss: MSS, initial_window: 14_480, rtt: Some(1_000_000), ecn: dumbbell_cc::EcnMode::Off });
                 let mut world = World { now: 0, delivered: 0, lost: 0 };
                 steps
                     .iter()

@@ -93,7 +93,13 @@ fn wrong_values_say_what_was_expected() {
 
 #[test]
 fn fixed_and_rate_do_what_they_are_told() {
-    let start = dumbbell_cc::Start { now: 0, mss: 1000, initial_window: 10_000, rtt: None };
+    let start = dumbbell_cc::Start {
+        now: 0,
+        mss: 1000,
+        initial_window: 10_000,
+        rtt: None,
+        ecn: dumbbell_cc::EcnMode::Off,
+    };
     let mut fixed = build("fixed", json!({"window": 25}).as_object().unwrap(), 0).unwrap();
     fixed.on_start(&start);
     assert_eq!((fixed.cwnd(), fixed.pacing_rate()), (25_000, None));

@@ -9,7 +9,13 @@ const MS: Nanos = 1_000_000;
 fn bbr_with(given: &serde_json::Value, seed: u64) -> Bbr {
     let params = Params::check(NAME, &info().params, given.as_object().unwrap()).unwrap();
     let mut bbr = Bbr::new(Settings::new(&params), seed);
-    bbr.on_start(&Start { now: 0, mss: MSS, initial_window: 14_480, rtt: Some(40 * MS) });
+    bbr.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 14_480,
+        rtt: Some(40 * MS),
+        ecn: crate::EcnMode::Off,
+    });
     bbr
 }
 
@@ -63,7 +69,13 @@ fn starts_at_two_over_ln_two() {
     let expected = 0.99 * 2.885 * 14_480.0 / 0.040;
     assert!((bbr.pacing_rate().unwrap() / expected - 1.0).abs() < 0.002);
     // Kernel trace: 4.14 Mbit/s with a handshake of 80 ms.
-    bbr.on_start(&Start { now: 0, mss: MSS, initial_window: 14_480, rtt: Some(80 * MS) });
+    bbr.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 14_480,
+        rtt: Some(80 * MS),
+        ecn: crate::EcnMode::Off,
+    });
     assert!((bbr.pacing_rate().unwrap() * 8e-6 - 4.14).abs() < 0.01);
     bbr.mode = Mode::Drain;
     bbr.update_gains();
@@ -76,7 +88,13 @@ fn starts_at_two_over_ln_two() {
 fn the_first_rtt_sample_corrects_the_pacing_rate() {
     let mut bbr = bbr();
     bbr.has_seen_rtt = false;
-    bbr.on_start(&Start { now: 0, mss: MSS, initial_window: 14_480, rtt: None });
+    bbr.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 14_480,
+        rtt: None,
+        ecn: crate::EcnMode::Off,
+    });
     assert!(bbr.pacing_rate().unwrap() > 30e6);
     let mut rounds = Rounds::new();
     let mut ack = rounds.ack(100_000.0, 10_000);

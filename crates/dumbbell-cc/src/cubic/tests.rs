@@ -9,7 +9,13 @@ fn cubic(linux: bool) -> Cubic {
     let given = json!({"linux": linux});
     let params = Params::check(NAME, &info().params, given.as_object().unwrap()).unwrap();
     let mut cubic = Cubic::new(&params);
-    cubic.on_start(&Start { now: 0, mss: MSS, initial_window: 500_000, rtt: Some(50 * MS) });
+    cubic.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 500_000,
+        rtt: Some(50 * MS),
+        ecn: crate::EcnMode::Off,
+    });
     cubic
 }
 
@@ -147,6 +153,7 @@ fn k_is_exact_from_one_segment_to_a_thousand_seconds() {
             mss: 1448,
             initial_window: w_max * 7 / 10 * 1448,
             rtt: None,
+            ecn: crate::EcnMode::Off,
         });
         let cwnd = window.segments();
         let mut growth = Linux::new(settings);

@@ -31,6 +31,7 @@ impl Script {
             mss: MSS,
             initial_window: initial * u64::from(MSS),
             rtt: Some(rtt),
+            ecn: dumbbell_cc::EcnMode::Off,
         });
         Self { cc, now: 0, rtt, una: 0, round: 0 }
     }

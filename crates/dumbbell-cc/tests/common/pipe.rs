@@ -59,7 +59,13 @@ const BYTES: u64 = MSS as u64;
 
 impl Pipe {
     pub fn new(mut cc: Box<dyn Controller>, rate: f64, rtt: Nanos, limit: usize) -> Self {
-        cc.on_start(&Start { now: 0, mss: MSS, initial_window: 10 * BYTES, rtt: Some(rtt) });
+        cc.on_start(&Start {
+            now: 0,
+            mss: MSS,
+            initial_window: 10 * BYTES,
+            rtt: Some(rtt),
+            ecn: dumbbell_cc::EcnMode::Off,
+        });
         Self {
             cc,
             now: 0,

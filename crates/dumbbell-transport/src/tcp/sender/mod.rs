@@ -8,7 +8,7 @@ mod recovery;
 mod timeout;
 mod transmission;
 
-use dumbbell_cc::{CaState, Controller, Nanos, RecoveryStyle, Start};
+use dumbbell_cc::{CaState, Controller, EcnMode, Nanos, RecoveryStyle, Start};
 
 use super::prr::Prr;
 use super::rack::Rack;
@@ -199,6 +199,7 @@ impl Sender {
             mss: u32::from(self.config.mss),
             initial_window: u64::from(self.config.initial_window) * u64::from(self.config.mss),
             rtt,
+            ecn: self.config.ecn.then_some(EcnMode::Classic).unwrap_or_default(),
         });
         self.update_window();
         self.update_pacing();
