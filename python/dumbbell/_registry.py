@@ -61,12 +61,14 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A controller or queue discipline: its `source` is the RFC or paper it follows."""
+    """A controller or queue discipline: its `source` is the RFC or paper it follows, its `signals`
+    are what a controller steers by (loss, ecn, ce-fraction, sce, rtt, delivery-rate, none)."""
 
     name: str
     summary: str
     source: str
     params: tuple[Param, ...]
+    signals: tuple[str, ...] = ()
 
     def param(self, name: str) -> Param | None:
         return next((p for p in self.params if p.name == name), None)
@@ -144,6 +146,7 @@ def _entries(text: str) -> dict[str, Entry]:
             name=item["name"],
             summary=item["summary"],
             source=item["source"],
+            signals=tuple(item.get("signals", ())),
             params=tuple(
                 Param(**{**param, "choices": tuple(param.get("choices") or ())})
                 for param in item["params"]

@@ -12,6 +12,7 @@ pub(crate) fn info() -> ControllerInfo {
         name: NAME,
         summary: "constant congestion window, deaf to loss and marks",
         source: "reference for tests",
+        signals: &["none"],
         params: vec![ParamInfo::new("window", "segments", 10, (1.0, 1e9), "congestion window")],
     }
 }

@@ -15,6 +15,7 @@ pub(crate) fn info() -> ControllerInfo {
         name: NAME,
         summary: "constant pacing rate, deaf to loss and marks",
         source: "reference for tests",
+        signals: &["none"],
         params: vec![
             ParamInfo::new("rate", "rate", 10e6, (1.0, 1e15), "payload sent per second"),
             ParamInfo::new(

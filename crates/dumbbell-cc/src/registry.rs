@@ -7,6 +7,10 @@ use thiserror::Error;
 use crate::params::{ParamInfo, Params};
 use crate::{Controller, bbr, cubic, fixed, rate, reno};
 
+/// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
+/// fraction of data that is marked CE; SCE marks; round-trip times; delivery rates; nothing.
+pub const SIGNALS: &[&str] = &["loss", "ecn", "ce-fraction", "sce", "rtt", "delivery-rate", "none"];
+
 /// What is known of a controller before it is built.
 #[derive(Clone, Debug, Serialize)]
 pub struct ControllerInfo {
@@ -14,6 +18,8 @@ pub struct ControllerInfo {
     pub summary: &'static str,
     /// RFC, draft, paper or implementation that defines it.
     pub source: &'static str,
+    /// What it steers by, among [`SIGNALS`].
+    pub signals: &'static [&'static str],
     pub params: Vec<ParamInfo>,
 }
 

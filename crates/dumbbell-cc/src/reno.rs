@@ -3,15 +3,12 @@
 //! As in Linux, all bytes acked count in slow start, and the cut is taken from cwnd unless
 //! `basis = "inflight"` asks for the FlightSize of RFC 5681 equation 4.
 
-use crate::event::{
-    Ack, CaState, Congestion, CongestionKind, IdleRestart, Nanos, Rto, Start, Undo,
-};
+use crate::Controller;
+use crate::event::Ack;
+use crate::loss_based::{self, Cut, Law, LossBased};
 use crate::params::{ParamInfo, Params};
 use crate::registry::ControllerInfo;
-use crate::slow_start::{self, SlowStart, View};
 use crate::window::Window;
-use crate::window_pacing::WindowPacing;
-use crate::{Controller, loss_based};
 
 pub(crate) const NAME: &str = "reno";
 
@@ -31,148 +28,42 @@ pub(crate) fn info() -> ControllerInfo {
             (0.001, 1000.0),
             "segments added per round trip in congestion avoidance",
         ),
-        loss_based::basis_param(),
     ];
-    params.extend(slow_start::params("classic"));
-    params.extend(WindowPacing::params());
+    params.extend(loss_based::params("classic", 0.8));
     ControllerInfo {
         name: NAME,
         summary: "additive increase, multiplicative decrease (NewReno)",
         source: "RFC 5681, Linux",
+        signals: &["loss", "ecn"],
         params,
     }
 }
 
 pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
-    Box::new(Reno {
-        beta: params.number("beta"),
-        alpha: params.number("alpha"),
-        from_inflight: params.choice("basis") == "inflight",
-        window: Window::new(),
-        slow_start: slow_start::build(params),
-        pacing: WindowPacing::new(params),
-        state: CaState::Open,
-        saved: None,
-    })
+    let law = Reno { beta: params.number("beta"), alpha: params.number("alpha") };
+    Box::new(LossBased::new(law, params))
 }
 
+#[derive(Clone, Debug)]
 struct Reno {
     beta: f64,
     alpha: f64,
-    from_inflight: bool,
-    window: Window,
-    slow_start: Box<dyn SlowStart>,
-    pacing: WindowPacing,
-    state: CaState,
-    /// The window before the last cut.
-    saved: Option<Window>,
 }
 
-impl Reno {
-    fn reduced(&self, segments: u64) -> u64 {
-        (segments as f64 * self.beta) as u64
-    }
+impl Law for Reno {
+    const NAME: &'static str = NAME;
 
-    /// Segments to be acked per segment of growth.
-    fn per_increase(&self) -> u64 {
-        if self.alpha == 1.0 {
-            self.window.segments()
+    #[inline]
+    fn avoid(&mut self, _ack: &Ack, acked: u64, window: &mut Window) {
+        let per_increase = if self.alpha == 1.0 {
+            window.segments()
         } else {
-            (self.window.segments() as f64 / self.alpha) as u64
-        }
-    }
-}
-
-impl Controller for Reno {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn on_start(&mut self, event: &Start) {
-        self.window.start(event);
-        self.pacing.set_srtt(event.rtt.unwrap_or(0));
-    }
-
-    fn on_ack(&mut self, ack: &Ack) {
-        self.window.set_mss(ack.mss);
-        self.pacing.set_srtt(ack.srtt);
-        self.state = ack.state;
-        if loss_based::in_reduction(ack.state) {
-            return;
-        }
-        if self.window.in_slow_start() {
-            let view = View {
-                cwnd: self.window.segments(),
-                delay_min: ack.min_rtt,
-                paced: self.pacing.enabled(),
-            };
-            if self.slow_start.on_ack(ack, &view) {
-                self.window.exit_slow_start();
-            }
-        }
-        if !ack.cwnd_limited || !ack.advances {
-            return;
-        }
-        let mut acked = ack.acked;
-        if self.window.in_slow_start() {
-            acked = self.window.slow_start(self.slow_start.growth(acked, self.window.mss()));
-        }
-        if acked > 0 {
-            self.window.avoid(self.per_increase(), acked);
-        }
-    }
-
-    fn on_congestion(&mut self, event: &Congestion) {
-        self.state = match event.kind {
-            CongestionKind::Loss => CaState::Recovery,
-            CongestionKind::Ecn => CaState::Cwr,
+            (window.segments() as f64 / self.alpha) as u64
         };
-        self.saved = Some(self.window.clone());
-        let base = loss_based::basis(&self.window, self.from_inflight, event.inflight);
-        self.window.cut(self.reduced(base));
-        self.slow_start.on_congestion();
+        window.avoid(per_increase, acked);
     }
 
-    fn on_rto(&mut self, event: &Rto) {
-        self.state = CaState::Loss;
-        let ssthresh = event.first.then(|| {
-            self.saved = Some(self.window.clone());
-            self.reduced(self.window.segments())
-        });
-        self.window.timeout(ssthresh, event.inflight);
-        self.slow_start.on_timeout();
-    }
-
-    fn on_undo(&mut self, _event: &Undo) {
-        if let Some(saved) = self.saved.take() {
-            self.window.undo(&saved);
-        }
-        self.state = CaState::Open;
-    }
-
-    fn on_recovery_exit(&mut self, _now: Nanos) {
-        self.state = CaState::Open;
-    }
-
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
-        if let Some(restart) = event.restart_window {
-            self.window.restart(restart);
-        }
-    }
-
-    fn cwnd(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh_bytes()
-    }
-
-    fn pacing_rate(&self) -> Option<f64> {
-        self.pacing.rate(&self.window)
-    }
-
-    fn phase(&self) -> &'static str {
-        loss_based::phase(self.state, &self.window, self.slow_start.as_ref())
+    fn cut(&mut self, cut: &Cut, _window: &Window) -> u64 {
+        (cut.base as f64 * self.beta) as u64
     }
 }

@@ -1,5 +1,6 @@
 //! Names, parameters and errors of the registry.
 
+use dumbbell_cc::registry::SIGNALS;
 use dumbbell_cc::{SSTHRESH_INFINITE, build, list};
 use serde_json::{Map, Value, json};
 
@@ -30,6 +31,9 @@ fn names_are_sorted_and_described() {
     assert!(infos.windows(2).all(|pair| pair[0].name < pair[1].name));
     for info in infos {
         assert!(!info.summary.is_empty() && !info.source.is_empty());
+        assert!(!info.signals.is_empty(), "{}", info.name);
+        assert!(info.signals.iter().all(|signal| SIGNALS.contains(signal)), "{}", info.name);
+        assert!(info.signals.len() == 1 || !info.signals.contains(&"none"), "{}", info.name);
         for param in info.params {
             assert!(!param.doc.is_empty(), "{}", param.name);
             assert_eq!(param.unit == "choice", !param.choices.is_empty(), "{}", param.name);

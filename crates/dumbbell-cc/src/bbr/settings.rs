@@ -16,6 +16,7 @@ pub(crate) fn info() -> ControllerInfo {
         name: NAME,
         summary: "model of bottleneck bandwidth and propagation time (BBR version 1)",
         source: "draft-cardwell-iccrg-bbr-congestion-control-00, Linux",
+        signals: &["delivery-rate", "rtt", "loss"],
         params: vec![
             ParamInfo::new(
                 "startup_gain",

@@ -23,15 +23,12 @@ mod rfc9438;
 use linux::Linux;
 use rfc9438::Rfc9438;
 
-use crate::event::{
-    Ack, CaState, Congestion, CongestionKind, IdleRestart, Nanos, Rto, Start, Undo,
-};
+use crate::Controller;
+use crate::event::{Ack, Nanos};
+use crate::loss_based::{self, Cut, Law, LossBased};
 use crate::params::{ParamInfo, Params};
 use crate::registry::ControllerInfo;
-use crate::slow_start::{self, SlowStart, View};
 use crate::window::Window;
-use crate::window_pacing::WindowPacing;
-use crate::{Controller, loss_based};
 
 pub(crate) const NAME: &str = "cubic";
 
@@ -55,20 +52,19 @@ pub(crate) fn info() -> ControllerInfo {
         ),
         ParamInfo::flag("reno_friendly", true, "never slower than Reno (RFC 9438 section 4.3)"),
         ParamInfo::flag("linux", true, "growth as Linux computes it; false: as RFC 9438 says"),
-        loss_based::basis_param(),
     ];
-    params.extend(slow_start::params("hystart"));
-    params.extend(WindowPacing::params());
+    params.extend(loss_based::params("hystart", 0.85));
     ControllerInfo {
         name: NAME,
         summary: "window growth as a cubic of the time since the last congestion event",
         source: "RFC 9438, Linux",
+        signals: &["loss", "ecn", "rtt"],
         params,
     }
 }
 
 pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
-    Box::new(Cubic::new(params))
+    Box::new(LossBased::new(Cubic::new(params), params))
 }
 
 /// Constants of the algorithm.
@@ -93,25 +89,14 @@ enum Growth {
     Rfc(Rfc9438),
 }
 
-/// What a congestion event changes, kept in case it was spurious.
 #[derive(Clone, Debug)]
-struct Saved {
-    window: Window,
-    growth: Growth,
-    delay_min: Nanos,
-}
-
 struct Cubic {
     settings: Settings,
-    from_inflight: bool,
-    window: Window,
     growth: Growth,
-    slow_start: Box<dyn SlowStart>,
-    pacing: WindowPacing,
     /// Least RTT, 0 before the first sample.
     delay_min: Nanos,
-    state: CaState,
-    saved: Option<Saved>,
+    /// The RTT of the present ACK still holds the queue of before the last cut.
+    stale: bool,
 }
 
 impl Cubic {
@@ -126,124 +111,72 @@ impl Cubic {
         };
         Self {
             settings,
-            from_inflight: params.choice("basis") == "inflight",
-            window: Window::new(),
             growth: if linux {
                 Growth::Linux(Linux::new(settings))
             } else {
                 Growth::Rfc(Rfc9438::new(settings))
             },
-            slow_start: slow_start::build(params),
-            pacing: WindowPacing::new(params),
             delay_min: 0,
-            state: CaState::Open,
-            saved: None,
+            stale: false,
         }
     }
+}
 
-    /// Follow the least RTT and let slow start see the ACK.
-    fn observe(&mut self, ack: &Ack) {
+impl Law for Cubic {
+    const NAME: &'static str = NAME;
+
+    /// Follow the least RTT.
+    #[inline]
+    fn observe(&mut self, ack: &Ack, _window: &mut Window) {
+        self.stale = false;
         if let Some(rtt) = ack.rtt {
-            if let Growth::Linux(growth) = &self.growth
-                && growth.age(ack.now).is_some_and(|age| age < DELAY_SAMPLE_PAUSE)
-            {
-                return;
-            }
-            if self.delay_min == 0 || rtt < self.delay_min {
+            self.stale = match &self.growth {
+                Growth::Linux(growth) => {
+                    growth.age(ack.now).is_some_and(|age| age < DELAY_SAMPLE_PAUSE)
+                }
+                Growth::Rfc(_) => false,
+            };
+            if !self.stale && (self.delay_min == 0 || rtt < self.delay_min) {
                 self.delay_min = rtt.max(1);
             }
         }
-        if self.window.in_slow_start() && !loss_based::in_reduction(ack.state) {
-            let view = View {
-                cwnd: self.window.segments(),
-                delay_min: self.delay_min,
-                paced: self.pacing.enabled(),
-            };
-            if self.slow_start.on_ack(ack, &view) {
-                self.window.exit_slow_start();
+        if let Growth::Rfc(growth) = &mut self.growth {
+            let reducing = loss_based::in_reduction(ack.state);
+            growth.on_utilisation(ack.now, ack.cwnd_limited || reducing);
+        }
+    }
+
+    #[inline]
+    fn slow_start_delay(&self, _ack: &Ack) -> Option<Nanos> {
+        (!self.stale).then_some(self.delay_min)
+    }
+
+    #[inline]
+    fn avoid(&mut self, ack: &Ack, acked: u64, window: &mut Window) {
+        match &mut self.growth {
+            Growth::Linux(growth) => {
+                let per_increase = growth.update(ack.now, window, acked, self.delay_min);
+                window.avoid(per_increase, acked);
+            }
+            Growth::Rfc(growth) => {
+                let acked = acked as f64 / window.mss() as f64;
+                let grown = growth.update(ack.now, window.segments(), acked, ack.srtt);
+                window.grow(grown);
             }
         }
     }
 
-    fn save(&mut self) {
-        self.saved = Some(Saved {
-            window: self.window.clone(),
-            growth: self.growth.clone(),
-            delay_min: self.delay_min,
-        });
-    }
-
-    /// Remember W_max and return the new threshold for a cut from `base` segments.
-    fn congestion(&mut self, base: u64) -> u64 {
-        let cwnd = self.window.segments();
+    /// Remember W_max; it is a matter of cwnd, also where the cut is not.
+    fn cut(&mut self, cut: &Cut, window: &Window) -> u64 {
+        let cwnd = window.segments();
         match &mut self.growth {
             Growth::Linux(growth) => growth.on_congestion(cwnd),
             Growth::Rfc(growth) => growth.on_congestion(cwnd),
         }
-        (base as f64 * self.settings.beta) as u64
-    }
-}
-
-impl Controller for Cubic {
-    fn name(&self) -> &'static str {
-        NAME
+        (cut.base as f64 * self.settings.beta) as u64
     }
 
-    fn on_start(&mut self, event: &Start) {
-        self.window.start(event);
-        self.pacing.set_srtt(event.rtt.unwrap_or(0));
-    }
-
-    fn on_ack(&mut self, ack: &Ack) {
-        self.window.set_mss(ack.mss);
-        self.pacing.set_srtt(ack.srtt);
-        self.state = ack.state;
-        self.observe(ack);
-        let may_grow = ack.cwnd_limited && !loss_based::in_reduction(ack.state);
-        if let Growth::Rfc(growth) = &mut self.growth {
-            growth.on_utilisation(ack.now, may_grow || loss_based::in_reduction(ack.state));
-        }
-        if !may_grow || !ack.advances {
-            return;
-        }
-        let mut acked = ack.acked;
-        if self.window.in_slow_start() {
-            acked = self.window.slow_start(self.slow_start.growth(acked, self.window.mss()));
-            if acked == 0 {
-                return;
-            }
-        }
-        match &mut self.growth {
-            Growth::Linux(growth) => {
-                let per_increase = growth.update(ack.now, &self.window, acked, self.delay_min);
-                self.window.avoid(per_increase, acked);
-            }
-            Growth::Rfc(growth) => {
-                let acked = acked as f64 / self.window.mss() as f64;
-                let grown = growth.update(ack.now, self.window.segments(), acked, ack.srtt);
-                self.window.grow(grown);
-            }
-        }
-    }
-
-    fn on_congestion(&mut self, event: &Congestion) {
-        self.state = match event.kind {
-            CongestionKind::Loss => CaState::Recovery,
-            CongestionKind::Ecn => CaState::Cwr,
-        };
-        self.save();
-        let base = loss_based::basis(&self.window, self.from_inflight, event.inflight);
-        let reduced = self.congestion(base);
-        self.window.cut(reduced);
-        self.slow_start.on_congestion();
-    }
-
-    fn on_rto(&mut self, event: &Rto) {
-        self.state = CaState::Loss;
-        let ssthresh = event.first.then(|| {
-            self.save();
-            self.congestion(self.window.segments())
-        });
+    fn on_timeout(&mut self) {
         match &mut self.growth {
             Growth::Linux(growth) => {
                 growth.on_timeout();
@@ -251,51 +184,17 @@ impl Controller for Cubic {
             }
             Growth::Rfc(growth) => growth.on_timeout(),
         }
-        self.window.timeout(ssthresh, event.inflight);
-        self.slow_start.on_timeout();
     }
 
-    fn on_undo(&mut self, _event: &Undo) {
-        if let Some(saved) = self.saved.take() {
-            self.window.undo(&saved.window);
-            self.growth = saved.growth;
-            self.delay_min = saved.delay_min;
-        }
-        self.state = CaState::Open;
-    }
-
-    fn on_recovery_exit(&mut self, _now: Nanos) {
-        self.state = CaState::Open;
-    }
-
-    fn on_idle_restart(&mut self, event: &IdleRestart) {
+    fn on_idle(&mut self, now: Nanos, idle: Nanos) {
         match &mut self.growth {
-            Growth::Linux(growth) => growth.on_idle(event.now, event.idle),
-            Growth::Rfc(growth) => growth.on_idle(event.now, event.idle),
+            Growth::Linux(growth) => growth.on_idle(now, idle),
+            Growth::Rfc(growth) => growth.on_idle(now, idle),
         }
-        if let Some(restart) = event.restart_window {
-            self.window.restart(restart);
-        }
-    }
-
-    fn cwnd(&self) -> u64 {
-        self.window.bytes()
-    }
-
-    fn ssthresh(&self) -> u64 {
-        self.window.ssthresh_bytes()
-    }
-
-    fn pacing_rate(&self) -> Option<f64> {
-        self.pacing.rate(&self.window)
-    }
-
-    fn phase(&self) -> &'static str {
-        loss_based::phase(self.state, &self.window, self.slow_start.as_ref())
     }
 
     /// W_max and W_est in segments, K in seconds.
-    fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
+    fn record(&self, _window: &Window, out: &mut dyn FnMut(&'static str, f64)) {
         let (w_max, k, w_est) = match &self.growth {
             Growth::Linux(growth) => growth.record(),
             Growth::Rfc(growth) => growth.record(),
