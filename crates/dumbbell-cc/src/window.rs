@@ -21,11 +21,13 @@ pub(crate) struct Window {
     part: u64,
     /// Bytes acked in avoidance since the last increase.
     credit: u64,
+    /// What [`add`](Self::add) has not made a whole segment of, in [0, 1).
+    fraction: f64,
 }
 
 impl Window {
     pub(crate) fn new() -> Self {
-        Self { mss: 1, segments: 1, ssthresh: u64::MAX, part: 0, credit: 0 }
+        Self { mss: 1, segments: 1, ssthresh: u64::MAX, part: 0, credit: 0, fraction: 0.0 }
     }
 
     pub(crate) fn start(&mut self, event: &Start) {
@@ -107,16 +109,43 @@ impl Window {
         }
     }
 
+    fn forget_parts(&mut self) {
+        self.credit = 0;
+        self.part = 0;
+        self.fraction = 0.0;
+    }
+
     pub(crate) fn grow(&mut self, segments: u64) {
         self.segments = self.segments.saturating_add(segments).min(MAX_SEGMENTS);
+    }
+
+    /// The window with its fraction, segments.
+    pub(crate) fn exact(&self) -> f64 {
+        self.segments as f64 + self.fraction
+    }
+
+    /// Grow or shrink by a real number of segments, not below `floor`. Fractions add up.
+    pub(crate) fn add(&mut self, segments: f64, floor: u64) {
+        let exact = (self.exact() + segments).clamp(floor as f64, MAX_SEGMENTS as f64);
+        self.segments = exact as u64;
+        self.fraction = exact - self.segments as f64;
+    }
+
+    /// The window alone becomes `segments`.
+    pub(crate) fn set(&mut self, segments: u64) {
+        self.segments = segments.clamp(1, MAX_SEGMENTS);
+    }
+
+    /// The threshold alone becomes `segments`.
+    pub(crate) fn set_ssthresh(&mut self, segments: u64) {
+        self.ssthresh = segments.clamp(MIN_SSTHRESH, MAX_SEGMENTS);
     }
 
     /// A congestion event: threshold and window both become `segments`.
     pub(crate) fn cut(&mut self, segments: u64) {
         self.ssthresh = segments.clamp(MIN_SSTHRESH, MAX_SEGMENTS);
         self.segments = self.ssthresh;
-        self.credit = 0;
-        self.part = 0;
+        self.forget_parts();
     }
 
     /// A retransmission timeout: `ssthresh` if it is to be cut, and one segment beyond what is still
@@ -126,8 +155,7 @@ impl Window {
             self.ssthresh = segments.clamp(MIN_SSTHRESH, MAX_SEGMENTS);
         }
         self.segments = (self.to_segments(inflight) + 1).min(MAX_SEGMENTS);
-        self.credit = 0;
-        self.part = 0;
+        self.forget_parts();
     }
 
     /// The cut was a mistake: back to at least the saved window and threshold.
@@ -143,7 +171,6 @@ impl Window {
             self.ssthresh = self.ssthresh.max(self.segments / 2 + self.segments / 4);
         }
         self.segments = self.segments.min((restart / self.mss).max(1));
-        self.credit = 0;
-        self.part = 0;
+        self.forget_parts();
     }
 }

@@ -1,14 +1,15 @@
 use serde_json::json;
 
 use super::*;
+use crate::event::{CaState, Congestion, CongestionKind, Rto, Start, Undo};
 
 const MSS: u32 = 1000;
 const MS: Nanos = 1_000_000;
 
-fn cubic(linux: bool) -> Cubic {
+fn cubic(linux: bool) -> LossBased<Cubic> {
     let given = json!({"linux": linux});
     let params = Params::check(NAME, &info().params, given.as_object().unwrap()).unwrap();
-    let mut cubic = Cubic::new(&params);
+    let mut cubic = LossBased::new(Cubic::new(&params), &params);
     cubic.on_start(&Start {
         now: 0,
         mss: MSS,
@@ -47,7 +48,7 @@ fn congestion(now: Nanos) -> Congestion {
 }
 
 /// A cut and some seconds of growth.
-fn grown(linux: bool) -> Cubic {
+fn grown(linux: bool) -> LossBased<Cubic> {
     let mut cubic = cubic(linux);
     cubic.on_congestion(&congestion(0));
     cubic.on_recovery_exit(0);
@@ -64,8 +65,8 @@ fn undo_restores_all_state() {
         for timeout in [true, false] {
             let mut cubic = grown(linux);
             let window = format!("{:?}", (cubic.window.segments(), cubic.window.ssthresh()));
-            let growth = format!("{:?}", cubic.growth);
-            let delay_min = cubic.delay_min;
+            let growth = format!("{:?}", cubic.law.growth);
+            let delay_min = cubic.law.delay_min;
             if timeout {
                 cubic.on_rto(&Rto {
                     now: 4000 * MS,
@@ -85,16 +86,16 @@ fn undo_restores_all_state() {
                     ..ack(i * MS, 1)
                 });
             }
-            assert_ne!(format!("{:?}", cubic.growth), growth);
-            assert!(!linux || !timeout || cubic.delay_min != delay_min);
+            assert_ne!(format!("{:?}", cubic.law.growth), growth);
+            assert!(!linux || !timeout || cubic.law.delay_min != delay_min);
             cubic.on_undo(&Undo { now: 4020 * MS, mss: MSS, timeout });
             assert_eq!(format!("{:?}", (cubic.window.segments(), cubic.window.ssthresh())), window);
-            match (&cubic.growth, linux) {
-                (Growth::Linux(_), true) => assert_eq!(format!("{:?}", cubic.growth), growth),
-                (Growth::Rfc(_), false) => assert_eq!(format!("{:?}", cubic.growth), growth),
+            match (&cubic.law.growth, linux) {
+                (Growth::Linux(_), true) => assert_eq!(format!("{:?}", cubic.law.growth), growth),
+                (Growth::Rfc(_), false) => assert_eq!(format!("{:?}", cubic.law.growth), growth),
                 _ => panic!("variant changed"),
             }
-            assert_eq!(cubic.delay_min, delay_min);
+            assert_eq!(cubic.law.delay_min, delay_min);
             assert_eq!(cubic.phase(), "avoidance");
         }
     }
@@ -127,7 +128,7 @@ fn a_timeout_starts_again_with_k_zero() {
             cubic.on_ack(&ack(now, cubic.window.segments()));
         }
         cubic.on_ack(&ack(now + MS, 1));
-        let (_, k, w_est) = match &cubic.growth {
+        let (_, k, w_est) = match &cubic.law.growth {
             Growth::Linux(growth) => growth.record(),
             Growth::Rfc(growth) => growth.record(),
         };
@@ -183,7 +184,7 @@ fn constants_are_those_of_the_kernel() {
     for round in 1..=150 {
         cubic.on_ack(&ack(MS + round * 50 * MS, cubic.window.segments()));
     }
-    let Growth::Linux(growth) = &cubic.growth else { panic!() };
+    let Growth::Linux(growth) = &cubic.law.growth else { panic!() };
     let w_est = growth.record().2;
     assert!((w_est - 350.0 - 80.0).abs() < 4.0, "{w_est}");
 }
