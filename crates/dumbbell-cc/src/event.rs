@@ -132,6 +132,23 @@ pub struct Ack {
     pub state: CaState,
 }
 
+/// A segment that was marked lost.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    pub now: Nanos,
+    /// Place of the segment in the stream: neighbours differ by one.
+    pub number: u64,
+    pub bytes: u32,
+    /// Bytes in flight just after the segment was last sent (it included).
+    pub tx_in_flight: u64,
+    /// Bytes marked lost since then (it included).
+    pub lost: u64,
+    /// Bytes delivered over the connection's life.
+    pub delivered: u64,
+    /// It was sent while the application limited the flow.
+    pub app_limited: bool,
+}
+
 /// Cause of a congestion event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionKind {

@@ -22,8 +22,8 @@ mod window_pacing;
 pub mod windowed_filter;
 
 pub use event::{
-    Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Nanos, RateSample, Rto, Start,
-    Undo,
+    Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Lost, Nanos, RateSample, Rto,
+    Start, Undo,
 };
 pub use params::ParamInfo;
 pub use registry::{BuildError, ControllerInfo, Recipe, build, list};
@@ -80,6 +80,15 @@ pub trait Controller: Send {
 
     /// Whether [`Self::on_sent`] is to be called for each segment.
     fn wants_sent(&self) -> bool {
+        false
+    }
+
+    /// A segment was marked lost, before the [`on_congestion`](Self::on_congestion) or
+    /// [`on_rto`](Self::on_rto) that follows from it; called only if [`Self::wants_lost`].
+    fn on_lost(&mut self, _event: &Lost) {}
+
+    /// Whether [`Self::on_lost`] is to be called for each segment.
+    fn wants_lost(&self) -> bool {
         false
     }
 

@@ -93,7 +93,7 @@ impl Rack {
         recovering: bool,
         min_rtt: Nanos,
         srtt: Nanos,
-        mut lost: impl FnMut(&Segment),
+        mut lost: impl FnMut(u64, &Segment),
     ) -> Option<Nanos> {
         let due = self.rtt + self.reo_wnd(recovering, board.sacked_out, min_rtt, srtt);
         let mut wait = None;
@@ -109,7 +109,7 @@ impl Rack {
                     break;
                 }
                 if board.mark_lost(self.scan) {
-                    lost(board.get(self.scan));
+                    lost(self.scan, board.get(self.scan));
                 }
             }
             self.scan += 1;
@@ -128,7 +128,7 @@ impl Rack {
                     break;
                 }
                 if board.mark_lost(number) {
-                    lost(board.get(number));
+                    lost(number, board.get(number));
                 }
             }
             board.retransmissions.pop_front();
@@ -142,7 +142,7 @@ impl Rack {
         &self,
         now: Nanos,
         board: &mut Scoreboard,
-        mut lost: impl FnMut(&Segment),
+        mut lost: impl FnMut(u64, &Segment),
     ) {
         for number in board.una..board.nxt {
             let segment = board.get(number);
@@ -150,7 +150,7 @@ impl Rack {
                 continue;
             }
             if (number == board.una || segment.sent + self.rtt <= now) && board.mark_lost(number) {
-                lost(board.get(number));
+                lost(number, board.get(number));
             }
         }
     }

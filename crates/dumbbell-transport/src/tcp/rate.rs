@@ -1,6 +1,6 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation section 3).
 
-use dumbbell_cc::{Nanos, RateSample};
+use dumbbell_cc::{Lost, Nanos, RateSample};
 
 use super::scoreboard::Segment;
 
@@ -69,6 +69,30 @@ impl RateEstimator {
                 app_limited: segment.app_limited(),
                 valid: true,
             };
+        }
+    }
+
+    /// A segment is marked lost.
+    pub(super) fn on_lost(&mut self, segment: &Segment) {
+        self.lost += u64::from(segment.len);
+    }
+
+    /// What the controller is told of it, after [`Self::on_lost`].
+    pub(super) fn lost_segment(
+        &self,
+        now: Nanos,
+        number: u64,
+        segment: &Segment,
+        mss: u32,
+    ) -> Lost {
+        Lost {
+            now,
+            number,
+            bytes: u32::from(segment.len),
+            tx_in_flight: u64::from(segment.in_flight) * u64::from(mss),
+            lost: self.lost - segment.lost,
+            delivered: self.delivered,
+            app_limited: segment.app_limited(),
         }
     }
 

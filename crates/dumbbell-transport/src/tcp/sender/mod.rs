@@ -90,6 +90,7 @@ pub struct Sender {
     cc: Box<dyn Controller>,
     own_recovery: bool,
     wants_sent: bool,
+    wants_lost: bool,
     state: CaState,
     /// Sending window, segments.
     window: u64,
@@ -145,6 +146,7 @@ impl Sender {
         Self {
             own_recovery: cc.recovery_style() == RecoveryStyle::Own,
             wants_sent: cc.wants_sent(),
+            wants_lost: cc.wants_lost(),
             rtt: RttEstimator::new(config.min_rto),
             rwnd: if config.window_scale.is_some() { config.initial_rwnd } else { u64::MAX },
             config,

@@ -15,9 +15,13 @@ impl Sender {
     pub(super) fn detect_losses(&mut self, now: Nanos) -> Option<Nanos> {
         let recovering = matches!(self.state, CaState::Recovery | CaState::Loss);
         let (min_rtt, srtt) = (self.rtt.min_rtt(), self.rtt.srtt());
-        let rate = &mut self.rate;
-        self.rack.detect(now, &mut self.board, recovering, min_rtt, srtt, |segment| {
-            rate.lost += u64::from(segment.len);
+        let (rate, cc) = (&mut self.rate, &mut self.cc);
+        let (mss, tell) = (u32::from(self.config.mss), self.wants_lost);
+        self.rack.detect(now, &mut self.board, recovering, min_rtt, srtt, |number, segment| {
+            rate.on_lost(segment);
+            if tell {
+                cc.on_lost(&rate.lost_segment(now, number, segment, mss));
+            }
         })
     }
 

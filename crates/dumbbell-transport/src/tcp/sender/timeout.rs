@@ -111,9 +111,14 @@ impl Sender {
             CaState::Loss => self.timeouts_in_loss == 0 || self.board.una >= self.high_seq,
             CaState::Cwr | CaState::Recovery => self.board.una >= self.high_seq,
         };
-        let rate = &mut self.rate;
-        self.rack
-            .mark_on_timeout(now, &mut self.board, |segment| rate.lost += u64::from(segment.len));
+        let (rate, cc) = (&mut self.rate, &mut self.cc);
+        let (mss, tell) = (u32::from(self.config.mss), self.wants_lost);
+        self.rack.mark_on_timeout(now, &mut self.board, |number, segment| {
+            rate.on_lost(segment);
+            if tell {
+                cc.on_lost(&rate.lost_segment(now, number, segment, mss));
+            }
+        });
         if first {
             self.begin_undo();
         }
