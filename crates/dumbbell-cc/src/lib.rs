@@ -9,13 +9,21 @@
 
 mod bbr;
 mod cubic;
+mod cubic_sce;
+mod dctcp;
+mod dctcp_sce;
 mod event;
 mod fixed;
 mod loss_based;
 mod params;
+mod quiet;
+mod prague;
 mod rate;
 pub mod registry;
 mod reno;
+mod reno_sce;
+mod scalable_classic;
+mod sce;
 pub mod slow_start;
 mod window;
 mod window_pacing;

@@ -23,6 +23,16 @@ pub struct ParamInfo {
     pub minimum: Option<f64>,
     pub maximum: Option<f64>,
     pub choices: Vec<&'static str>,
+    /// Other default, where another parameter (a choice) has this value.
+    #[serde(skip)]
+    pub(crate) default_where: Option<DefaultWhere>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DefaultWhere {
+    param: &'static str,
+    choice: &'static str,
+    default: Value,
 }
 
 impl ParamInfo {
@@ -41,7 +51,19 @@ impl ParamInfo {
             minimum: range.0.is_finite().then_some(range.0),
             maximum: range.1.is_finite().then_some(range.1),
             choices: Vec::new(),
+            default_where: None,
         }
+    }
+
+    /// The default is another one where the parameter called `param` is `choice`.
+    pub(crate) fn default_where(
+        mut self,
+        param: &'static str,
+        choice: &'static str,
+        default: impl Into<Value>,
+    ) -> Self {
+        self.default_where = Some(DefaultWhere { param, choice, default: default.into() });
+        self
     }
 
     pub(crate) fn flag(name: &'static str, default: bool, doc: &'static str) -> Self {
@@ -131,6 +153,13 @@ impl Params {
                 });
             }
             values.insert(info.name, value.clone());
+        }
+        for info in infos.iter().filter(|info| !given.contains_key(info.name)) {
+            if let Some(other) = &info.default_where
+                && values.get(other.param).and_then(Value::as_str) == Some(other.choice)
+            {
+                values.insert(info.name, other.default.clone());
+            }
         }
         Ok(Self(values))
     }

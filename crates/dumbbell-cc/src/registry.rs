@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::params::{ParamInfo, Params};
-use crate::{Controller, bbr, cubic, fixed, rate, reno};
+use crate::{
+    Controller, bbr, cubic, cubic_sce, dctcp, dctcp_sce, fixed, prague, rate, reno, reno_sce,
+    scalable_classic,
+};
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
 /// fraction of data that is marked CE; SCE marks; round-trip times; delivery rates; nothing.
@@ -81,9 +84,19 @@ struct Entry {
 const CONTROLLERS: &[Entry] = &[
     Entry { name: bbr::NAME, info: bbr::info, build: bbr::build },
     Entry { name: cubic::NAME, info: cubic::info, build: cubic::build },
+    Entry { name: cubic_sce::NAME, info: cubic_sce::info, build: cubic_sce::build },
+    Entry { name: dctcp::NAME, info: dctcp::info, build: dctcp::build },
+    Entry { name: dctcp_sce::NAME, info: dctcp_sce::info, build: dctcp_sce::build },
     Entry { name: fixed::NAME, info: fixed::info, build: fixed::build },
+    Entry { name: prague::NAME, info: prague::info, build: prague::build },
     Entry { name: rate::NAME, info: rate::info, build: rate::build },
     Entry { name: reno::NAME, info: reno::info, build: reno::build },
+    Entry { name: reno_sce::NAME, info: reno_sce::info, build: reno_sce::build },
+    Entry {
+        name: scalable_classic::NAME,
+        info: scalable_classic::info,
+        build: scalable_classic::build,
+    },
 ];
 
 /// All controllers with their parameters, in the order of their names.

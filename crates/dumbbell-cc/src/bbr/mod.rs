@@ -8,12 +8,11 @@
 
 mod aggregation;
 mod policer;
-mod quiet;
 mod settings;
 
 use aggregation::Aggregation;
 use policer::{Policer, Sample, Verdict};
-use quiet::QuietSpan;
+use crate::quiet::QuietSpan;
 use rand_core::RngCore;
 use rand_pcg::Pcg32;
 use settings::Settings;

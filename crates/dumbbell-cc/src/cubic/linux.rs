@@ -21,13 +21,13 @@ const STEEPEST: u64 = 2;
 const MAX_OFFSET: u64 = 1 << 30;
 
 /// The nearest number that the 10-bit fixed point of Linux holds (0.7 is 717/1024).
-pub(super) fn quantised(value: f64) -> f64 {
+pub(crate) fn quantised(value: f64) -> f64 {
     let scaled = (value * TICKS as f64 + 0.5) as u64;
     scaled.max(1) as f64 / TICKS as f64
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Linux {
+pub(crate) struct Linux {
     settings: Settings,
     /// C in 1/1024.
     c: u64,
@@ -49,7 +49,7 @@ pub(super) struct Linux {
 }
 
 impl Linux {
-    pub(super) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         let beta = (settings.beta * TICKS as f64) as u64;
         Self {
             settings,
@@ -68,13 +68,13 @@ impl Linux {
     }
 
     /// Time since the epoch began.
-    pub(super) fn age(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn age(&self, now: Nanos) -> Option<Nanos> {
         self.epoch.map(|epoch| now.saturating_sub(epoch * NANOS_PER_MS))
     }
 
     /// Count `acked` bytes and return the segments to be acked per segment of growth.
     #[inline]
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         now: Nanos,
         window: &Window,
@@ -116,16 +116,40 @@ impl Linux {
         });
         // The window to have one round trip from now.
         let ahead = time.saturating_sub(epoch) + delay_min.div_ceil(NANOS_PER_MS);
-        let ticks = ahead.saturating_mul(TICKS) / 1000;
+        let target = self.curve(ahead);
+        let count = if target > cwnd { cwnd / (target - cwnd) } else { FLAT * cwnd };
+        if self.w_max == 0 { count.min(FIRST_EPOCH) } else { count }
+    }
+
+    /// The window so many milliseconds into the epoch.
+    fn curve(&self, elapsed: u64) -> u64 {
+        let ticks = elapsed.saturating_mul(TICKS) / 1000;
         let offset = u128::from(ticks.abs_diff(self.k).min(MAX_OFFSET));
         let delta = ((u128::from(self.c) * offset * offset * offset) >> 40) as u64;
-        let target = if ticks < self.k {
+        if ticks < self.k {
             self.origin.saturating_sub(delta)
         } else {
             self.origin.saturating_add(delta)
-        };
-        let count = if target > cwnd { cwnd / (target - cwnd) } else { FLAT * cwnd };
-        if self.w_max == 0 { count.min(FIRST_EPOCH) } else { count }
+        }
+    }
+
+    /// Begin the curve anew at its present value, flat.
+    pub(crate) fn flatten(&mut self, now: Nanos, cwnd: u64) {
+        let time = now / NANOS_PER_MS;
+        if let Some(epoch) = self.epoch {
+            self.origin = self.curve(time.saturating_sub(epoch));
+            self.epoch = Some(time);
+            self.k = 0;
+            self.w_est = cwnd;
+            self.acked = 0;
+            self.last_cwnd = 0;
+        }
+    }
+
+    /// Lower the plateau.
+    pub(crate) fn lower(&mut self, segments: u64) {
+        self.origin = self.origin.saturating_sub(segments);
+        self.w_est = self.w_est.saturating_sub(segments);
     }
 
     /// Step count that catches up with the window of Reno within a round trip, if that is larger.
@@ -140,24 +164,24 @@ impl Linux {
         if self.w_est > cwnd { cwnd / (self.w_est - cwnd) } else { u64::MAX }
     }
 
-    pub(super) fn on_congestion(&mut self, cwnd: u64) {
+    pub(crate) fn on_congestion(&mut self, cwnd: u64) {
         self.w_max = self.settings.next_w_max(cwnd as f64, self.w_max as f64) as u64;
         self.epoch = None;
     }
 
-    pub(super) fn on_timeout(&mut self) {
+    pub(crate) fn on_timeout(&mut self) {
         *self = Self::new(self.settings);
     }
 
     /// Idle time does not count in the epoch.
-    pub(super) fn on_idle(&mut self, now: Nanos, idle: Nanos) {
+    pub(crate) fn on_idle(&mut self, now: Nanos, idle: Nanos) {
         if let Some(epoch) = &mut self.epoch {
             *epoch = (*epoch + idle / NANOS_PER_MS).min(now / NANOS_PER_MS);
         }
     }
 
     /// W_max (segments), K (s), W_est (segments).
-    pub(super) fn record(&self) -> (f64, f64, f64) {
+    pub(crate) fn record(&self) -> (f64, f64, f64) {
         (self.w_max as f64, self.k as f64 / TICKS as f64, self.w_est as f64)
     }
 }

@@ -20,7 +20,7 @@
 mod linux;
 mod rfc9438;
 
-use linux::Linux;
+pub(crate) use linux::Linux;
 use rfc9438::Rfc9438;
 
 use crate::Controller;
@@ -35,8 +35,9 @@ pub(crate) const NAME: &str = "cubic";
 /// Linux ignores RTT samples for this long after a congestion event: they hold the old queue.
 const DELAY_SAMPLE_PAUSE: Nanos = 1_000_000_000;
 
-pub(crate) fn info() -> ControllerInfo {
-    let mut params = vec![
+/// Parameters of the curve.
+pub(crate) fn curve_params() -> Vec<ParamInfo> {
+    vec![
         ParamInfo::new(
             "beta",
             "fraction",
@@ -51,8 +52,16 @@ pub(crate) fn info() -> ControllerInfo {
             "lower W_max further when it has fallen (RFC 9438 section 4.7)",
         ),
         ParamInfo::flag("reno_friendly", true, "never slower than Reno (RFC 9438 section 4.3)"),
-        ParamInfo::flag("linux", true, "growth as Linux computes it; false: as RFC 9438 says"),
-    ];
+    ]
+}
+
+pub(crate) fn info() -> ControllerInfo {
+    let mut params = curve_params();
+    params.push(ParamInfo::flag(
+        "linux",
+        true,
+        "growth as Linux computes it; false: as RFC 9438 says",
+    ));
     params.extend(loss_based::params("hystart", 0.85));
     ControllerInfo {
         name: NAME,
@@ -69,14 +78,28 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
 
 /// Constants of the algorithm.
 #[derive(Clone, Copy, Debug)]
-struct Settings {
-    beta: f64,
+pub(crate) struct Settings {
+    pub(crate) beta: f64,
     c: f64,
     fast_convergence: bool,
     reno_friendly: bool,
 }
 
 impl Settings {
+    /// In the fixed point of Linux.
+    pub(crate) fn linux(params: &Params) -> Self {
+        Self::new(params, linux::quantised)
+    }
+
+    fn new(params: &Params, exact: impl Fn(f64) -> f64) -> Self {
+        Self {
+            beta: exact(params.number("beta")),
+            c: exact(params.number("c")),
+            fast_convergence: params.flag("fast_convergence"),
+            reno_friendly: params.flag("reno_friendly"),
+        }
+    }
+
     /// W_max after a congestion event at `cwnd` (RFC 9438 section 4.7).
     fn next_w_max(&self, cwnd: f64, w_max: f64) -> f64 {
         if self.fast_convergence && cwnd < w_max { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd }
@@ -101,24 +124,14 @@ struct Cubic {
 
 impl Cubic {
     fn new(params: &Params) -> Self {
-        let linux = params.flag("linux");
-        let exact = |v: f64| if linux { linux::quantised(v) } else { v };
-        let settings = Settings {
-            beta: exact(params.number("beta")),
-            c: exact(params.number("c")),
-            fast_convergence: params.flag("fast_convergence"),
-            reno_friendly: params.flag("reno_friendly"),
+        let (settings, growth) = if params.flag("linux") {
+            let settings = Settings::linux(params);
+            (settings, Growth::Linux(Linux::new(settings)))
+        } else {
+            let settings = Settings::new(params, |value| value);
+            (settings, Growth::Rfc(Rfc9438::new(settings)))
         };
-        Self {
-            settings,
-            growth: if linux {
-                Growth::Linux(Linux::new(settings))
-            } else {
-                Growth::Rfc(Rfc9438::new(settings))
-            },
-            delay_min: 0,
-            stale: false,
-        }
+        Self { settings, growth, delay_min: 0, stale: false }
     }
 }
 

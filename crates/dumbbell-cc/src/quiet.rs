@@ -4,7 +4,7 @@
 /// The stretch of data that was sent while the connection counted as application limited because of
 /// ProbeRTT: its delivery rates say nothing about the path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct QuietSpan {
+pub(crate) struct QuietSpan {
     /// `delivered` when it began, and when it ended (while it lasts: `u64::MAX`).
     from: u64,
     to: u64,
@@ -13,7 +13,7 @@ pub(super) struct QuietSpan {
 }
 
 impl QuietSpan {
-    pub(super) fn extend(&mut self, delivered: u64, inflight: u64) {
+    pub(crate) fn extend(&mut self, delivered: u64, inflight: u64) {
         if self.to != u64::MAX {
             self.from = delivered;
             self.to = u64::MAX;
@@ -21,13 +21,13 @@ impl QuietSpan {
         self.limit = (delivered + inflight).max(1);
     }
 
-    pub(super) fn on_delivered(&mut self, delivered: u64) {
+    pub(crate) fn on_delivered(&mut self, delivered: u64) {
         if self.to == u64::MAX && delivered > self.limit {
             self.to = delivered;
         }
     }
 
-    pub(super) fn covers(&self, sent_at: u64) -> bool {
+    pub(crate) fn covers(&self, sent_at: u64) -> bool {
         (self.from..self.to).contains(&sent_at)
     }
 }
