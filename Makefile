@@ -10,7 +10,7 @@ export PIP_CONSTRAINT := constraints.txt
 
 RUST := $(shell find crates Cargo.toml Cargo.lock -name '*.rs' -o -name 'Cargo.*')
 PACKAGE := $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.html' \
-	-o -name '*.j2' -o -name '*.css' -o -name '*.js') pyproject.toml README.md
+	-o -name '*.j2' -o -name '*.css' -o -name '*.js' -o -name '*.md') pyproject.toml README.md
 
 .PHONY: demo test bench validate lint docs build constraints clean
 

@@ -28,7 +28,7 @@ html_static_path = ["_static"]
 def _write_reference(_app: Any) -> None:
     import reference
 
-    reference.write_all(HERE / "_build" / "reference")
+    reference.write_all(HERE)
 
 
 def setup(app: Any) -> None:

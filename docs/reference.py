@@ -1,7 +1,8 @@
 """Write the reference pages whose tables come from the code.
 
-Sphinx runs this before each build (conf.py); `python docs/reference.py DIRECTORY` does it by hand.
-The scenario's keys come from its pydantic models, controllers and queues from the engine.
+Sphinx runs this before each build (conf.py); `python docs/reference.py` does it by hand. The
+scenario's keys come from its pydantic models, controllers and queues from the engine, what is said
+of controllers from the package's own pages.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,21 +18,51 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
+from dumbbell import _pages
 from dumbbell._registry import Entry, builtin
 from dumbbell._scenario import Scenario
 
+FIGURE = """```{{image}} ../_static/controllers/{name}.png
+:alt: Window of {name} and queue over time
+```
 
-def write_all(directory: Path) -> None:
-    """Write scenario.md, controllers.md and queues.md."""
-    directory.mkdir(parents=True, exist_ok=True)
+Two flows, the second 10 s after the first, at 20 Mbit/s and 40 ms behind a drop-tail queue of one
+bandwidth-delay product (`docs/controller_figures.py`)."""
+
+
+def write_all(docs: Path) -> None:
+    """Write the tables that pages include, a page for each controller, and the table of rules."""
     registry = builtin()
-    pages = {
-        "scenario.md": scenario_tables(),
-        "controllers.md": registry_tables(registry.controllers.values()),
-        "queues.md": registry_tables(registry.queues.values()),
+    tables = docs / "_build" / "reference"
+    tables.mkdir(parents=True, exist_ok=True)
+    pages = docs / "controllers"
+    pages.mkdir(exist_ok=True)
+    for old in pages.glob("*.md"):
+        old.unlink()
+    texts = {
+        tables / "scenario.md": scenario_tables(),
+        tables / "controllers.md": _pages.overview_table(registry.controllers),
+        tables / "queues.md": queue_sections(registry.queues.values()),
+        docs / "rules.md": rules_page(),
     }
-    for name, text in pages.items():
-        (directory / name).write_text(text, encoding="utf-8")
+    for name, entry in registry.controllers.items():
+        drawn = (docs / "_static" / "controllers" / f"{name}.png").is_file()
+        figure = FIGURE.format(name=name) if drawn else ""
+        texts[pages / f"{name}.md"] = _pages.full_page(entry, figure=figure)
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+
+
+def rules_page() -> str:
+    """Where each rule of each controller comes from, where it is, and what tests it."""
+    known = [name for name in builtin().controllers if name in _pages.page_names()]
+    return f"""# Rules of the controllers
+
+Each rule, the section that gives it, the code that follows it and the test that would notice if it
+did not. A test checks that each file and function named here exists.
+
+{_pages.rules_table(known)}
+"""
 
 
 def scenario_tables() -> str:
@@ -129,23 +159,12 @@ def _default(field: FieldInfo) -> str:
     return f"`{json.dumps(value)}`"
 
 
-def registry_tables(entries: typing.Iterable[Entry]) -> str:
-    """A section for each controller or queue discipline, with its parameters."""
+def queue_sections(entries: typing.Iterable[Entry]) -> str:
+    """A section for each queue discipline, with its parameters."""
     lines: list[str] = []
     for entry in entries:
         lines += [f"## {entry.name}", "", f"{entry.summary}. Source: {entry.source}.", ""]
-        if not entry.params:
-            lines += ["No parameters.", ""]
-            continue
-        lines += ["| parameter | unit | default | range | meaning |"]
-        lines += ["| --- | --- | --- | --- | --- |"]
-        for param in entry.params:
-            bounds = ", ".join(f'`"{choice}"`' for choice in param.choices) or " to ".join(
-                param.show(bound) for bound in (param.minimum, param.maximum) if bound is not None
-            )
-            default = f"`{param.show(param.default)}`"
-            lines.append(_row((f"`{param.name}`", param.unit, default, bounds, param.doc)))
-        lines.append("")
+        lines += [_pages.parameter_table(entry.params), ""]
     return "\n".join(lines)
 
 
@@ -154,4 +173,4 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 if __name__ == "__main__":
-    write_all(Path(sys.argv[1]))
+    write_all(Path(__file__).parent)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import typer
 
-from dumbbell import _cli_files, _cli_list, _cli_run
+from dumbbell import _cli_files, _cli_list, _cli_run, _cli_show
 from dumbbell._errors import DumbbellError, printable
 
 OK, FAILED, BAD_INPUT = 0, 1, 2
@@ -33,6 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _cli_run.register(app)
+_cli_show.register(app)
 _cli_list.register(app)
 _cli_files.register(app)
 

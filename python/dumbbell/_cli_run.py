@@ -1,4 +1,4 @@
-"""Commands that run scenarios or show what would run: run, compare, show."""
+"""Commands that run scenarios: run, compare."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command("run")(run_scenario)
     app.command("compare")(compare_grid)
-    app.command("show")(show)
 
 
 def run_scenario(
@@ -50,7 +49,7 @@ def run_scenario(
 
     check_backend(backend)
     _check_out(out)
-    prepared = prepare(_changed(file, settings), seed=seed)
+    prepared = prepare(changed(file, settings), seed=seed)
     failure: Exception | None = None
     with progress_bar(quiet=quiet or json) as bar:
         try:
@@ -112,7 +111,7 @@ def compare_grid(
     _check_out(out)
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: expected at least 1")
-    source = _changed(file, settings)
+    source = changed(file, settings)
     with progress_count(quiet=quiet or json) as bar:
         comparison = compare(
             scenario_of(source) if isinstance(source, Result) else source,
@@ -138,31 +137,7 @@ def compare_grid(
     return 0
 
 
-def show(
-    file: Annotated[str, typer.Argument(help="A scenario (TOML), preset:NAME, or a result.")],
-    json: _Json = False,
-    settings: _Set = None,
-) -> None:
-    """Show a scenario as it would run, or the summary of a result."""
-    from dumbbell._cli_output import print_config, print_json, print_summary
-    from dumbbell._results import Result
-    from dumbbell._run import prepare
-
-    source = _changed(file, settings)
-    if isinstance(source, Result):
-        if json:
-            print_json(source.summary)
-        else:
-            print_summary(source.summary)
-        return
-    prepared = prepare(source)
-    if json:
-        print_json({"scenario": prepared.scenario, "config": prepared.config})
-    else:
-        print_config(prepared.scenario, prepared.config)
-
-
-def _changed(file: str, settings: list[str] | None) -> Scenario | Result:
+def changed(file: str, settings: list[str] | None) -> Scenario | Result:
     """The scenario or result at `file`; with settings always a scenario."""
     from dumbbell._cli_values import parse_settings
     from dumbbell._results import Result
