@@ -33,7 +33,7 @@ pub(crate) fn info() -> ControllerInfo {
             "alpha before the first window (RFC 8257 section 4.2: 1)",
         ),
     ];
-    params.extend(loss_based::params("classic", 0.8));
+    params.extend(loss_based::params("classic"));
     ControllerInfo {
         name: NAME,
         summary: "cut in proportion to the marked fraction of a window (data centres)",

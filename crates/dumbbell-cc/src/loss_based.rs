@@ -110,6 +110,11 @@ pub(crate) trait Law: Clone + Send {
         "avoidance"
     }
 
+    /// Name of the phase below `ssthresh`, if not the slow-start plug-in's.
+    fn phase_in_slow_start(&self) -> Option<&'static str> {
+        None
+    }
+
     fn record(&self, _window: &Window, _out: &mut dyn FnMut(&'static str, f64)) {}
 }
 
@@ -118,27 +123,14 @@ pub(crate) fn in_reduction(state: CaState) -> bool {
     matches!(state, CaState::Cwr | CaState::Recovery)
 }
 
-/// Parameters of the frame, after those of the law. `slow_start` is the default plug-in and `beta_ecn`
-/// what RFC 8511 gives for the law.
-pub(crate) fn params(slow_start: &'static str, beta_ecn: f64) -> Vec<ParamInfo> {
+/// Parameters of the frame, after those of the law. `slow_start` is the default plug-in.
+pub(crate) fn params(slow_start: &'static str) -> Vec<ParamInfo> {
     let mut params = vec![
         ParamInfo::choice(
             "basis",
             &["cwnd", "inflight"],
             "cwnd",
             "what a congestion event multiplies: cwnd (Linux) or the data in flight (RFC 5681, RFC 9438)",
-        ),
-        ParamInfo::flag(
-            "abe",
-            false,
-            "smaller cut for ECN marks than for loss in avoidance (RFC 8511)",
-        ),
-        ParamInfo::new(
-            "beta_ecn",
-            "fraction",
-            beta_ecn,
-            (0.01, 0.99),
-            "factor by which a mark multiplies the window with abe (RFC 8511: 0.8, CUBIC 0.85)",
         ),
         ParamInfo::new(
             "initial_ssthresh",
@@ -151,6 +143,24 @@ pub(crate) fn params(slow_start: &'static str, beta_ecn: f64) -> Vec<ParamInfo> 
     params.extend(slow_start::params(slow_start));
     params.extend(WindowPacing::params());
     params
+}
+
+/// Parameters of ABE, for laws that answer a mark as RFC 3168 asks; `beta_ecn` is what RFC 8511 gives.
+pub(crate) fn abe_params(beta_ecn: f64) -> [ParamInfo; 2] {
+    [
+        ParamInfo::flag(
+            "abe",
+            false,
+            "smaller cut for ECN marks than for loss in avoidance (RFC 8511)",
+        ),
+        ParamInfo::new(
+            "beta_ecn",
+            "fraction",
+            beta_ecn,
+            (0.01, 0.99),
+            "factor by which a mark multiplies the window with abe (RFC 8511: 0.8, CUBIC 0.85)",
+        ),
+    ]
 }
 
 pub(crate) struct LossBased<L> {
@@ -173,7 +183,7 @@ impl<L: Law> LossBased<L> {
         Self {
             law,
             from_inflight: params.choice("basis") == "inflight",
-            beta_ecn: params.flag("abe").then(|| params.number("beta_ecn")),
+            beta_ecn: (params.has("abe") && params.flag("abe")).then(|| params.number("beta_ecn")),
             initial_ssthresh: params.count("initial_ssthresh"),
             window: Window::new(),
             slow_start: slow_start::build(params),
@@ -313,7 +323,9 @@ impl<L: Law> Controller for LossBased<L> {
         match self.state {
             CaState::Recovery => "recovery",
             CaState::Cwr => "cwr",
-            _ if self.window.in_slow_start() => self.slow_start.phase(),
+            _ if self.window.in_slow_start() => {
+                self.law.phase_in_slow_start().unwrap_or_else(|| self.slow_start.phase())
+            }
             _ => self.law.phase(),
         }
     }

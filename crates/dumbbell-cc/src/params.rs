@@ -174,6 +174,11 @@ impl Params {
         self.0.get(name).unwrap_or_else(|| panic!("parameter {name:?} is not described"))
     }
 
+    /// Whether the controller has described such a parameter.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     pub(crate) fn number(&self, name: &str) -> f64 {
         self.value(name).as_f64().unwrap_or(f64::NAN)
     }

@@ -68,7 +68,7 @@ pub(crate) fn info() -> ControllerInfo {
             "respond as a classic sender where a classic queue is inferred from RTT variation",
         ),
     ];
-    params.extend(loss_based::params("classic", 0.8));
+    params.extend(loss_based::params("classic"));
     ControllerInfo {
         name: NAME,
         summary: "scalable control for L4S: proportional cuts, RTT independence, pacing",

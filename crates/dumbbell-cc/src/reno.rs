@@ -8,6 +8,7 @@ use crate::event::Ack;
 use crate::loss_based::{self, Cut, Law, LossBased};
 use crate::params::{ParamInfo, Params};
 use crate::registry::ControllerInfo;
+use crate::slow_start::SlowStart;
 use crate::window::Window;
 
 pub(crate) const NAME: &str = "reno";
@@ -29,7 +30,8 @@ pub(crate) fn info() -> ControllerInfo {
             "segments added per round trip in congestion avoidance",
         ),
     ];
-    params.extend(loss_based::params("classic", 0.8));
+    params.extend(loss_based::abe_params(0.8));
+    params.extend(loss_based::params("classic"));
     ControllerInfo {
         name: NAME,
         summary: "additive increase, multiplicative decrease (NewReno)",
@@ -48,6 +50,20 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
 struct Reno {
     beta: f64,
     alpha: f64,
+}
+
+/// Growth of plain Reno, for controllers that fall back on it.
+pub(crate) fn grow(ack: &Ack, window: &mut Window, slow_start: &mut dyn SlowStart) {
+    if !ack.cwnd_limited {
+        return;
+    }
+    let mut acked = ack.acked;
+    if window.in_slow_start() {
+        acked = window.slow_start(slow_start.growth(acked, window.mss()));
+    }
+    if acked > 0 {
+        window.avoid(window.segments(), acked);
+    }
 }
 
 impl Law for Reno {

@@ -45,7 +45,7 @@ pub(crate) fn info() -> ControllerInfo {
             "p0: probability of a signal below which the rate goes with 1/p (1 %)",
         ),
     ];
-    params.extend(loss_based::params("classic", 0.8));
+    params.extend(loss_based::params("classic"));
     ControllerInfo {
         name: NAME,
         summary: "RTT-independent above 5 ms, and scalable below 1 % of loss or marks",

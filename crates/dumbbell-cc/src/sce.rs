@@ -14,8 +14,7 @@ pub(crate) const MIN_WINDOW: u64 = 2;
 /// Parameters of the frame with the pacing that the SCE experiments used: 100 % of cwnd/srtt in slow
 /// start and 40 % later, which is what makes up for the weak first response to SCE.
 pub(crate) fn params(slow_start: &'static str) -> Vec<ParamInfo> {
-    let mut params = crate::loss_based::params(slow_start, 0.8);
-    params.retain(|param| !matches!(param.name, "abe" | "beta_ecn"));
+    let mut params = crate::loss_based::params(slow_start);
     for param in &mut params {
         match param.name {
             "pacing_ss_gain" => param.default = 1.0.into(),

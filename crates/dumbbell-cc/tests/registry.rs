@@ -63,6 +63,14 @@ fn every_bound_is_enforced() {
 }
 
 #[test]
+fn names_are_in_order() {
+    let names: Vec<_> = list().iter().map(|info| info.name).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(names, sorted);
+}
+
+#[test]
 fn misspelt_names_get_the_nearest() {
     assert_eq!(
         error("cubik", &json!({})),
@@ -70,7 +78,10 @@ fn misspelt_names_get_the_nearest() {
     );
     assert_eq!(
         error("zz", &json!({})),
-        r#"unknown congestion controller "zz": expected one of bbr, cubic, fixed, rate, reno"#
+        format!(
+            r#"unknown congestion controller "zz": expected one of {}"#,
+            list().iter().map(|info| info.name).collect::<Vec<_>>().join(", ")
+        )
     );
     assert_eq!(
         error("reno", &json!({"betta": 0.5})),

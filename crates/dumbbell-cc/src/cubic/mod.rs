@@ -62,7 +62,8 @@ pub(crate) fn info() -> ControllerInfo {
         true,
         "growth as Linux computes it; false: as RFC 9438 says",
     ));
-    params.extend(loss_based::params("hystart", 0.85));
+    params.extend(loss_based::abe_params(0.85));
+    params.extend(loss_based::params("hystart"));
     ControllerInfo {
         name: NAME,
         summary: "window growth as a cubic of the time since the last congestion event",
