@@ -137,7 +137,8 @@ pub(crate) fn info() -> ControllerInfo {
         ),
         ParamInfo::flag("linux", true, "Linux's table and ACK count; false: RFC 3649's formulas"),
     ];
-    params.extend(loss_based::params("classic", 0.8));
+    params.extend(loss_based::abe_params(0.8));
+    params.extend(loss_based::params("classic"));
     ControllerInfo {
         name: NAME,
         summary: "steeper growth and smaller cuts the larger the window",
@@ -297,6 +298,3 @@ impl Law for HighSpeed {
         out("b", b);
     }
 }
-
-#[cfg(test)]
-mod tests;

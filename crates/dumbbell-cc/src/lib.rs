@@ -8,23 +8,35 @@
 //! Units: time in nanoseconds, sizes in payload bytes, rates in payload bytes per second.
 
 mod bbr;
+mod bbr3;
+mod bic;
+mod copa;
 mod cubic;
 mod cubic_sce;
 mod dctcp;
 mod dctcp_sce;
 mod event;
 mod fixed;
+mod highspeed;
+mod htcp;
+mod ledbat;
+mod ledbat_pp;
 mod loss_based;
 mod params;
-mod quiet;
 mod prague;
+mod queueing_delay;
+mod quiet;
 mod rate;
 pub mod registry;
 mod reno;
 mod reno_sce;
+mod round_trip;
+mod scalable;
 mod scalable_classic;
 mod sce;
 pub mod slow_start;
+mod vegas;
+mod vivace;
 mod window;
 mod window_pacing;
 pub mod windowed_filter;

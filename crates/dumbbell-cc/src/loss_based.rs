@@ -31,6 +31,17 @@ pub(crate) enum Cause {
     Timeout,
 }
 
+impl Cause {
+    /// State of the sender from here on.
+    pub(crate) fn state(self) -> CaState {
+        match self {
+            Self::Loss => CaState::Recovery,
+            Self::Ecn => CaState::Cwr,
+            Self::Timeout => CaState::Loss,
+        }
+    }
+}
+
 /// Where the pacing rate comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
@@ -235,11 +246,11 @@ impl<L: Law> Controller for LossBased<L> {
     }
 
     fn on_congestion(&mut self, event: &Congestion) {
-        let (state, cause) = match event.kind {
-            CongestionKind::Loss => (CaState::Recovery, Cause::Loss),
-            CongestionKind::Ecn => (CaState::Cwr, Cause::Ecn),
+        let cause = match event.kind {
+            CongestionKind::Loss => Cause::Loss,
+            CongestionKind::Ecn => Cause::Ecn,
         };
-        self.state = state;
+        self.state = cause.state();
         self.save();
         let inflight = self.window.to_segments(event.inflight);
         let base = if self.from_inflight { inflight } else { self.window.segments() };

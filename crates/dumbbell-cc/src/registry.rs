@@ -6,8 +6,7 @@ use thiserror::Error;
 
 use crate::params::{ParamInfo, Params};
 use crate::{
-    Controller, bbr, cubic, cubic_sce, dctcp, dctcp_sce, fixed, prague, rate, reno, reno_sce,
-    scalable_classic,
+    Controller, bbr, bbr3, bic, copa, cubic, cubic_sce, dctcp, dctcp_sce, fixed, highspeed, htcp, ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable, scalable_classic, vegas, vivace,
 };
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
@@ -83,20 +82,30 @@ struct Entry {
 
 const CONTROLLERS: &[Entry] = &[
     Entry { name: bbr::NAME, info: bbr::info, build: bbr::build },
+    Entry { name: bbr3::NAME, info: bbr3::info, build: bbr3::build },
+    Entry { name: bic::NAME, info: bic::info, build: bic::build },
+    Entry { name: copa::NAME, info: copa::info, build: copa::build },
     Entry { name: cubic::NAME, info: cubic::info, build: cubic::build },
     Entry { name: cubic_sce::NAME, info: cubic_sce::info, build: cubic_sce::build },
     Entry { name: dctcp::NAME, info: dctcp::info, build: dctcp::build },
     Entry { name: dctcp_sce::NAME, info: dctcp_sce::info, build: dctcp_sce::build },
     Entry { name: fixed::NAME, info: fixed::info, build: fixed::build },
+    Entry { name: highspeed::NAME, info: highspeed::info, build: highspeed::build },
+    Entry { name: htcp::NAME, info: htcp::info, build: htcp::build },
+    Entry { name: ledbat::NAME, info: ledbat::info, build: ledbat::build },
+    Entry { name: ledbat_pp::NAME, info: ledbat_pp::info, build: ledbat_pp::build },
     Entry { name: prague::NAME, info: prague::info, build: prague::build },
     Entry { name: rate::NAME, info: rate::info, build: rate::build },
     Entry { name: reno::NAME, info: reno::info, build: reno::build },
     Entry { name: reno_sce::NAME, info: reno_sce::info, build: reno_sce::build },
+    Entry { name: scalable::NAME, info: scalable::info, build: scalable::build },
     Entry {
         name: scalable_classic::NAME,
         info: scalable_classic::info,
         build: scalable_classic::build,
     },
+    Entry { name: vegas::NAME, info: vegas::info, build: vegas::build },
+    Entry { name: vivace::NAME, info: vivace::info, build: vivace::build },
 ];
 
 /// All controllers with their parameters, in the order of their names.

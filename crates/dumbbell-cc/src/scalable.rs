@@ -46,7 +46,8 @@ pub(crate) fn info() -> ControllerInfo {
         ),
         ParamInfo::flag("linux", true, "growth as Linux computes it; false: as in Kelly 2003"),
     ];
-    params.extend(loss_based::params("classic", 0.8));
+    params.extend(loss_based::abe_params(0.8));
+    params.extend(loss_based::params("classic"));
     ControllerInfo {
         name: NAME,
         summary: "grows by a hundredth and cuts an eighth of the window (MIMD)",
