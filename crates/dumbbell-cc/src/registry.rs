@@ -6,7 +6,8 @@ use thiserror::Error;
 
 use crate::params::{ParamInfo, Params};
 use crate::{
-    Controller, bbr, bbr3, bic, copa, cubic, cubic_sce, dctcp, dctcp_sce, fixed, highspeed, htcp, ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable, scalable_classic, vegas, vivace,
+    Controller, bbr, bbr3, bic, copa, cubic, cubic_sce, dctcp, dctcp_sce, fixed, highspeed, htcp,
+    ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable, scalable_classic, vegas, vivace,
 };
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the

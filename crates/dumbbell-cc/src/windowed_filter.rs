@@ -22,6 +22,11 @@ impl<T: Copy + PartialOrd> WindowedFilter<T> {
         Self { samples: [(time, value); 3], window, wins: |new, old| new <= old }
     }
 
+    /// From now on the window is this long: for windows that follow the round-trip time.
+    pub fn set_window(&mut self, window: u64) {
+        self.window = window;
+    }
+
     /// The extreme of the window.
     pub fn get(&self) -> T {
         self.samples[0].1
