@@ -6,8 +6,9 @@ use thiserror::Error;
 
 use crate::params::{ParamInfo, Params};
 use crate::{
-    Controller, bbr, bbr3, bic, copa, cubic, cubic_sce, dctcp, dctcp_sce, fixed, highspeed, htcp,
-    ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable, scalable_classic, vegas, vivace,
+    Controller, bbr, bbr3, bic, copa, ctcp, cubic, cubic_sce, dctcp, dctcp_sce, fast, fast_at,
+    fixed, highspeed, htcp, ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable,
+    scalable_classic, vegas, vivace,
 };
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
@@ -86,10 +87,13 @@ const CONTROLLERS: &[Entry] = &[
     Entry { name: bbr3::NAME, info: bbr3::info, build: bbr3::build },
     Entry { name: bic::NAME, info: bic::info, build: bic::build },
     Entry { name: copa::NAME, info: copa::info, build: copa::build },
+    Entry { name: ctcp::NAME, info: ctcp::info, build: ctcp::build },
     Entry { name: cubic::NAME, info: cubic::info, build: cubic::build },
     Entry { name: cubic_sce::NAME, info: cubic_sce::info, build: cubic_sce::build },
     Entry { name: dctcp::NAME, info: dctcp::info, build: dctcp::build },
     Entry { name: dctcp_sce::NAME, info: dctcp_sce::info, build: dctcp_sce::build },
+    Entry { name: fast::NAME, info: fast::info, build: fast::build },
+    Entry { name: fast_at::NAME, info: fast_at::info, build: fast_at::build },
     Entry { name: fixed::NAME, info: fixed::info, build: fixed::build },
     Entry { name: highspeed::NAME, info: highspeed::info, build: highspeed::build },
     Entry { name: htcp::NAME, info: htcp::info, build: htcp::build },

@@ -36,14 +36,8 @@ pub(crate) fn info() -> ControllerInfo {
 fn gains() -> Vec<ParamInfo> {
     vec![
         ParamInfo::new("startup_gain", "number", STARTUP_GAIN, GAIN, "pacing gain in Startup"),
-        ParamInfo::new(
-            "drain_gain",
-            "number",
-            0.5,
-            GAIN,
-            "pacing gain in Drain; Linux: ln 2 / 2",
-        )
-        .default_where("constants", "linux", 1000.0 / 2885.0),
+        ParamInfo::new("drain_gain", "number", 0.5, GAIN, "pacing gain in Drain; Linux: ln 2 / 2")
+            .default_where("constants", "linux", 1000.0 / 2885.0),
         ParamInfo::new(
             "drain_rounds",
             "count",
@@ -96,7 +90,13 @@ fn gains() -> Vec<ParamInfo> {
 
 fn windows() -> Vec<ParamInfo> {
     vec![
-        ParamInfo::new("min_cwnd", "segments", 4, COUNT, "smallest window that keeps the pipe busy"),
+        ParamInfo::new(
+            "min_cwnd",
+            "segments",
+            4,
+            COUNT,
+            "smallest window that keeps the pipe busy",
+        ),
         ParamInfo::new(
             "offload_quanta",
             "count",

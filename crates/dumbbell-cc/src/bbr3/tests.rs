@@ -1,0 +1,1 @@
+//! BBR version 3 by hand-made ACKs.
