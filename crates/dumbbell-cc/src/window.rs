@@ -164,12 +164,18 @@ impl Window {
         self.ssthresh = self.ssthresh.max(saved.ssthresh);
     }
 
-    /// Restart after an idle period with at most `restart` bytes (RFC 5681 section 4.1), remembering
-    /// three quarters of the old window in `ssthresh` (RFC 2861 section 3.1, Linux).
-    pub(crate) fn restart(&mut self, restart: u64) {
+    /// A threshold far below a window that serves well is stale: at least three quarters of cwnd
+    /// (RFC 2861 section 3.1, Linux).
+    pub(crate) fn set_ssthresh_at_least_three_quarters(&mut self) {
         if self.ssthresh != u64::MAX {
             self.ssthresh = self.ssthresh.max(self.segments / 2 + self.segments / 4);
         }
+    }
+
+    /// Restart after an idle period with at most `restart` bytes (RFC 5681 section 4.1), remembering
+    /// three quarters of the old window in `ssthresh` (RFC 2861 section 3.1, Linux).
+    pub(crate) fn restart(&mut self, restart: u64) {
+        self.set_ssthresh_at_least_three_quarters();
         self.segments = self.segments.min((restart / self.mss).max(1));
         self.forget_parts();
     }
