@@ -359,3 +359,94 @@ impl Law for Bic {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn bic(given: &serde_json::Value) -> Bic {
+        Bic::new(&Params::check(NAME, &info().params, given.as_object().unwrap()).unwrap())
+    }
+
+    /// Growth per round trip by the window, last maximum 1000, one segment an ACK.
+    #[test]
+    fn steps_are_those_of_linux() {
+        let settings = bic(&json!({})).settings;
+        for (cwnd, expected) in [
+            (800, 16.0),
+            (900, 16.0),
+            (940, 15.0),
+            (980, 5.0),
+            (996, 0.2),
+            (1000, 0.2),
+            (1010, 3.33),
+            (1030, 10.0),
+            (1100, 16.0),
+        ] {
+            let got = cwnd as f64 / step_count(&settings, 1000, cwnd) as f64;
+            assert!((got / expected - 1.0).abs() < 0.02, "{cwnd}: {got}, expected {expected}");
+        }
+        // Before any loss at least 5 % a round trip.
+        assert_eq!(step_count(&settings, 0, 10_000), 20);
+        assert_eq!(step_count(&settings, 0, 15), 3);
+    }
+
+    /// Linux 819/1024 and 16, paper 0.875 and 32; what is given holds in both.
+    #[test]
+    fn constants_are_those_of_the_variant() {
+        let (linux, paper) = (bic(&json!({})).settings, bic(&json!({"linux": false})).settings);
+        assert_eq!((linux.beta, linux.max_increment), (819.0 / 1024.0, 16));
+        assert_eq!((paper.beta, paper.max_increment), (0.875, 32));
+        let given = bic(&json!({"linux": false, "beta": 0.8, "max_increment": 16})).settings;
+        assert_eq!((given.beta, given.max_increment), (0.8, 16));
+    }
+
+    /// Fast convergence: Linux to w (1 + 819/1024)/2, the paper to the middle between window and cut.
+    #[test]
+    fn a_maximum_that_falls_is_lowered_further() {
+        let settings = bic(&json!({})).settings;
+        let mut linux = Linux::default();
+        linux.on_congestion(&settings, 1000);
+        assert_eq!(linux.last_max, 1000);
+        linux.on_congestion(&settings, 900);
+        assert_eq!(linux.last_max, 809);
+        linux.on_congestion(&settings, 900);
+        assert_eq!(linux.last_max, 900);
+
+        let settings = bic(&json!({"linux": false})).settings;
+        let mut paper = Paper::default();
+        paper.on_congestion(&settings, 1000.0);
+        paper.on_congestion(&settings, 800.0);
+        assert_eq!(paper.max_win, Some(750.0));
+    }
+
+    /// The paper's search halves the distance within its bounds; beyond, steps double up to Smax.
+    #[test]
+    fn the_papers_search_and_probing() {
+        let settings = bic(&json!({"linux": false})).settings;
+        let mut paper = Paper::default();
+        paper.on_congestion(&settings, 1000.0);
+        for (cwnd, step) in
+            [(875.0, 32.0), (940.0, 30.0), (980.0, 10.0), (999.0, 0.5), (999.999, 0.01)]
+        {
+            assert!((paper.step(&settings, cwnd) - step).abs() < 1e-9, "{cwnd}");
+        }
+        let probing: Vec<_> = [1000.0, 1001.0, 1003.0, 1007.0, 1015.0, 1031.0, 1063.0]
+            .map(|cwnd| paper.step(&settings, cwnd))
+            .into();
+        assert_eq!(probing, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 32.0]);
+    }
+
+    /// A timeout forgets the maximum in Linux.
+    #[test]
+    fn a_timeout_forgets_the_maximum() {
+        let mut bic = bic(&json!({}));
+        let Growth::Linux(growth) = &mut bic.growth else { panic!() };
+        growth.on_congestion(&bic.settings, 1000);
+        bic.on_timeout();
+        let Growth::Linux(growth) = &bic.growth else { panic!() };
+        assert_eq!((growth.last_max, growth.per_ack), (0, 32));
+    }
+}

@@ -298,3 +298,69 @@ impl Law for HighSpeed {
         out("b", b);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    fn response() -> Response {
+        Response::new(&Params::check(NAME, &info().params, &Map::new()).unwrap())
+    }
+
+    /// RFC 3649 appendix B has p(w) rounded to 0.078/w^1.2, which is within 3 % of the line through
+    /// (38, 10^-3) and (83000, 10^-7); b(w) does not depend on it.
+    #[test]
+    fn a_and_b_are_those_of_the_rfc() {
+        let response = response();
+        for (w, a, b) in [
+            (38.0, 0.95, 0.500),
+            (118.0, 2.01, 0.441),
+            (221.0, 3.01, 0.408),
+            (347.0, 4.00, 0.385),
+            (495.0, 5.01, 0.366),
+            (663.0, 6.01, 0.351),
+            (1058.0, 8.01, 0.327),
+            (1529.0, 10.01, 0.308),
+            (2076.0, 12.01, 0.292),
+            (3039.0, 15.01, 0.272),
+            (5036.0, 20.01, 0.246),
+            (10_661.0, 30.01, 0.207),
+            (25_618.0, 45.99, 0.161),
+            (40_808.0, 55.98, 0.137),
+            (64_851.0, 65.96, 0.113),
+            (83_000.0, 72.5, 0.100),
+        ] {
+            let got = response.at(w);
+            assert!((got.a / a - 1.0).abs() < 0.03, "a({w}) = {}, expected {a}", got.a);
+            assert!((got.b - b).abs() < 6e-4, "b({w}) = {}, expected {b}", got.b);
+            // The rounded p(w) with this b gives the RFC's a, which the table counts up by one.
+            let rounded = w * w * 0.078 / w.powf(1.2) * 2.0 * got.b / (2.0 - got.b);
+            assert!(w == 83_000.0 || (rounded - a).abs() < 0.011, "a({w}) = {rounded}");
+        }
+        assert!((response.slope + 1.19786).abs() < 1e-5);
+        // Beyond the points a and b stay.
+        assert_eq!(response.at(1e6).b, response.at(83_000.0).b);
+        assert_eq!(response.at(10.0).b, 0.5);
+    }
+
+    /// Row n is where a(w), with p(w) = 0.078/w^1.2, reaches n; its b(w) in 256ths.
+    #[test]
+    fn the_table_is_that_of_the_formulas() {
+        let b = |w: f64| 0.5 - 0.4 * (w / 38.0).ln() / (83_000.0_f64 / 38.0).ln();
+        for (row, &(window, b_256)) in TABLE.iter().enumerate() {
+            let w = window as f64;
+            let a = w * w * 0.078 / w.powf(1.2) * 2.0 * b(w) / (2.0 - b(w));
+            assert!((a - (row as f64 + 1.0)).abs() < 0.06, "row {row}: a({w}) = {a}");
+            // No less than the high window's tenth.
+            let expected = b(w).max(0.1) * 256.0;
+            assert!((expected - b_256 as f64).abs() <= 1.0, "row {row}: {expected}");
+            assert_eq!(follow(0, window), row);
+            assert_eq!(follow(72, window), row);
+            assert_eq!(follow(row, window + 1), (row + 1).min(72));
+        }
+        // Rows beyond the high window: 71 and 72 (Linux).
+        assert_eq!((follow(0, 84_035), follow(0, 89_053)), (70, 71));
+    }
+}

@@ -367,3 +367,131 @@ impl Law for Htcp {
         out("max_rtt", self.max_rtt as f64 / 1e6);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const MS: Nanos = NANOS_PER_MS;
+
+    fn htcp(given: &Value) -> Htcp {
+        Htcp::new(&Params::check(NAME, &info().params, given.as_object().unwrap()).unwrap())
+    }
+
+    fn cut() -> Cut {
+        Cut { now: 0, cause: crate::loss_based::Cause::Loss, base: 1000, inflight: 1000 }
+    }
+
+    /// Growth a round trip by the time since the last event, in seconds.
+    #[test]
+    fn growth_follows_the_time_without_loss() {
+        let (real, linux) = (htcp(&json!({"linux": false})), htcp(&json!({})));
+        for (seconds, expected) in [
+            (0.5, 1.0),
+            (1.0, 1.0),
+            (1.5, 6.0625),
+            (2.0, 11.25),
+            (5.0, 45.0),
+            (10.0, 111.25),
+            (20.0, 281.25),
+            (60.0, 1461.25),
+        ] {
+            let age = (seconds * 1e9) as Nanos;
+            assert!((factor(&real.settings, age) - expected).abs() < 1e-9, "{seconds} s");
+            // Linux rounds down to whole segments.
+            assert_eq!(factor(&linux.settings, age), expected.floor(), "{seconds} s");
+        }
+    }
+
+    /// alpha = 2 (1 - beta) factor: all of it at beta = 0.5, 0.4 of it at 0.8.
+    #[test]
+    fn alpha_makes_up_for_the_smaller_cut() {
+        for linux in [false, true] {
+            let mut htcp = htcp(&json!({"linux": linux, "rtt_scaling": false}));
+            htcp.update_alpha(10 * SECOND);
+            let unscaled = if linux { 111.0 } else { 111.25 };
+            assert_eq!(htcp.alpha, unscaled);
+            htcp.beta = 0.8;
+            htcp.update_alpha(10 * SECOND);
+            assert!((htcp.alpha - 0.4 * unscaled).abs() < 1e-9);
+        }
+    }
+
+    /// Times minRTT/100 ms within 0.1 and 2.
+    #[test]
+    fn growth_is_scaled_by_the_least_rtt() {
+        for (rtt, scale) in [(1, 0.1), (10, 0.1), (50, 0.5), (100, 1.0), (200, 2.0), (500, 2.0)] {
+            for linux in [false, true] {
+                let mut htcp = htcp(&json!({"linux": linux}));
+                htcp.min_rtt = rtt * MS;
+                htcp.update_alpha(20 * SECOND);
+                let expected = 281.25 * scale;
+                let got = htcp.alpha;
+                let tolerance = if linux { 1.0 } else { 1e-6 };
+                assert!((got - expected).abs() < tolerance, "{rtt} ms: {got}, expected {expected}");
+            }
+        }
+    }
+
+    /// The cut empties the queue: minRTT/maxRTT within 0.5 and 0.8, in 128ths in Linux (64 to 102).
+    #[test]
+    fn cuts_leave_the_share_that_is_not_queue() {
+        for (min, max, expected) in
+            [(100, 100, 0.8), (100, 125, 0.8), (100, 150, 2.0 / 3.0), (100, 300, 0.5)]
+        {
+            let mut real = htcp(&json!({"linux": false}));
+            (real.min_rtt, real.max_rtt) = (min * MS, max * MS);
+            real.cut(&cut(), &Window::new());
+            assert!((real.beta - expected).abs() < 1e-9, "{max} ms: {}", real.beta);
+
+            // Linux halves at the first event.
+            let mut linux = htcp(&json!({}));
+            (linux.min_rtt, linux.max_rtt) = (min * MS, max * MS);
+            assert_eq!(linux.cut(&cut(), &Window::new()), 500);
+            linux.max_rtt = max * MS;
+            linux.cut(&cut(), &Window::new());
+            assert_eq!(linux.beta, (expected * 128.0_f64).floor() / 128.0, "{max} ms");
+        }
+        // Too short for Linux's clock.
+        let mut linux = htcp(&json!({}));
+        for _ in 0..2 {
+            (linux.min_rtt, linux.max_rtt) = (10 * MS, 12 * MS);
+            assert_eq!(linux.cut(&cut(), &Window::new()), 500);
+        }
+    }
+
+    /// Half if the achieved throughput has changed by more than a fifth.
+    #[test]
+    fn a_change_of_throughput_halves() {
+        for (previous, largest, halved) in
+            [(100.0, 119.0, false), (100.0, 121.0, true), (100.0, 81.0, false), (100.0, 79.0, true)]
+        {
+            let mut htcp = htcp(&json!({"linux": false}));
+            (htcp.min_rtt, htcp.max_rtt) = (100 * MS, 125 * MS);
+            htcp.throughput.previous = previous;
+            htcp.throughput.largest = largest;
+            htcp.cut(&cut(), &Window::new());
+            assert_eq!(htcp.beta == 0.5, halved, "{largest}");
+            assert_eq!(htcp.throughput.previous, largest);
+        }
+    }
+
+    /// The largest RTT keeps 95 % of its distance at an event; a sample raises it by 20 ms at most.
+    #[test]
+    fn the_largest_rtt_fades_and_is_not_fooled() {
+        let mut htcp = htcp(&json!({}));
+        (htcp.min_rtt, htcp.max_rtt) = (100 * MS, 200 * MS);
+        htcp.cut(&cut(), &Window::new());
+        assert_eq!(htcp.max_rtt, 195 * MS);
+        htcp.state = CaState::Open;
+        htcp.measure_rtt(215 * MS);
+        assert_eq!(htcp.max_rtt, 215 * MS);
+        htcp.measure_rtt(236 * MS);
+        assert_eq!(htcp.max_rtt, 215 * MS);
+        htcp.state = CaState::Recovery;
+        htcp.measure_rtt(220 * MS);
+        assert_eq!(htcp.max_rtt, 215 * MS);
+    }
+}
