@@ -56,8 +56,11 @@ pub(crate) trait Law: Clone + Send {
     const NAME: &'static str;
     /// See [`Controller::ecn_mode`].
     const ECN: EcnMode = EcnMode::Classic;
+
     /// See [`Controller::responds_to_marks`].
-    const RESPONDS_TO_MARKS: bool = false;
+    fn responds_to_marks(&self) -> bool {
+        false
+    }
 
     /// The connection starts; the window is at its initial value.
     fn start(&mut self, _event: &Start, _window: &mut Window) {}
@@ -312,7 +315,7 @@ impl<L: Law> Controller for LossBased<L> {
     }
 
     fn responds_to_marks(&self) -> bool {
-        L::RESPONDS_TO_MARKS
+        self.law.responds_to_marks()
     }
 
     fn cwnd(&self) -> u64 {

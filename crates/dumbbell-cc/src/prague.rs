@@ -218,7 +218,10 @@ impl Prague {
 impl Law for Prague {
     const NAME: &'static str = NAME;
     const ECN: EcnMode = EcnMode::L4s;
-    const RESPONDS_TO_MARKS: bool = true;
+
+    fn responds_to_marks(&self) -> bool {
+        true
+    }
 
     fn start(&mut self, event: &Start, _window: &mut Window) {
         self.ecn = matches!(event.ecn, EcnMode::L4s | EcnMode::Accurate);

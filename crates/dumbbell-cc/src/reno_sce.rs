@@ -63,7 +63,10 @@ struct RenoSce {
 impl Law for RenoSce {
     const NAME: &'static str = NAME;
     const ECN: EcnMode = EcnMode::Sce;
-    const RESPONDS_TO_MARKS: bool = true;
+
+    fn responds_to_marks(&self) -> bool {
+        true
+    }
 
     #[inline]
     fn observe(&mut self, ack: &Ack, window: &mut Window) {

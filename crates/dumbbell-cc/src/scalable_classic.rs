@@ -4,11 +4,13 @@
 //! of signals the rate goes with 1/p, so that signals never become rarer than 24 a second. At 1 % the
 //! rate is that of Reno at 5 ms: 2440 segments a second, 30 Mbit/s.
 //!
-//! The talk gives the law, not the rule. Ours: per round trip the window grows by
-//! (R/R0)^2 max(1, W/W0) segments with W0 = 12.2 R/R0, and a signal halves it. Where the law asks for
-//! more than one signal a round trip (R above 41 ms at low p), halving once a round is not enough, so
-//! that growth is bounded by a quarter of the window, and the cut is growth times the ratio of the
-//! signals there are (moving average as in RFC 8257) to those that the law wants.
+//! The talk gives the law, not the rule. Ours: the law says how many signals v a round trip sees at the
+//! present window. While that is few, the window grows by (2/3) W v/(1 + v) segments a round trip and a
+//! signal halves it, which balances if there is at most one cut a round (for v well below 1 it is
+//! Reno's balance, 2/3 W v; at R = 5 ms and 1 % one segment a round). Where the law asks for more
+//! signals, so that some share a round, halving is too coarse: the window grows by a tenth a round, and
+//! a cut is what balances that times the ratio of the signals there are (moving average as in RFC 8257)
+//! to those that the law wants.
 
 use crate::Controller;
 use crate::event::{Ack, Nanos};
@@ -25,8 +27,12 @@ const K: f64 = 1.224_744_871_391_589;
 const MIN_WINDOW: u64 = 2;
 /// Weight of a round's signals in their moving average.
 const GAIN: f64 = 1.0 / 16.0;
-/// Growth per round trip at most, of the window, where signals come more than once a round.
-const STEEPEST: f64 = 0.25;
+/// Up to so many signals a round trip halve the window each.
+const FEW: f64 = 0.25;
+/// Growth a round trip, of the window, where signals are more.
+const STEADY_GROWTH: f64 = 0.1;
+/// Mean window of a sawtooth that halves, against the cut: W/2 of the peak is 2/3 of the mean.
+const HALVED: f64 = 2.0 / 3.0;
 
 pub(crate) fn info() -> ControllerInfo {
     let mut params = vec![
@@ -63,6 +69,7 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
         fraction: 0.0,
         acked: 0,
         signalled: 0,
+        made_up: 0,
     };
     Box::new(LossBased::new(law, params))
 }
@@ -77,6 +84,8 @@ struct ScalableClassic {
     /// Bytes of the present round: delivered, and lost or marked.
     acked: u64,
     signalled: u64,
+    /// Bytes that may still count in avoidance during the present reduction: one window.
+    made_up: u64,
 }
 
 impl ScalableClassic {
@@ -96,10 +105,9 @@ impl ScalableClassic {
         self.scalable_below * knee * (knee / window).max(1.0)
     }
 
-    /// Segments of growth per round trip.
-    fn increase(&self, stretch: f64, window: f64) -> f64 {
-        let law = stretch * stretch * (window / self.knee(stretch)).max(1.0);
-        if self.wanted(stretch, window) > 1.0 { law.min(STEEPEST * window).max(1.0) } else { law }
+    /// Growth per round trip, of the window.
+    fn increase(&self, wanted: f64) -> f64 {
+        if wanted <= FEW { HALVED * wanted / (1.0 + wanted) } else { STEADY_GROWTH }
     }
 }
 
@@ -113,34 +121,36 @@ impl Law for ScalableClassic {
         self.signalled += ack.lost + ack.ce;
         if ack.round_start && self.acked > 0 {
             let fraction = (self.signalled as f64 / self.acked as f64).min(1.0);
-            self.fraction += (fraction - self.fraction) * GAIN;
+            let gain = if self.fraction == 0.0 { 1.0 } else { GAIN };
+            self.fraction += (fraction - self.fraction) * gain;
             self.acked = 0;
             self.signalled = 0;
         }
         // With a signal in every round, growth that stops for the round of a reduction would never
-        // come: it is made up for in the window that holds when the reduction is over.
+        // come: it counts in the window that holds when the reduction is over.
         if loss_based::in_reduction(ack.state) && !window.in_slow_start() {
-            self.avoid(ack, ack.acked, window);
+            let acked = ack.acked.min(self.made_up);
+            self.made_up -= acked;
+            self.avoid(ack, acked, window);
         }
     }
 
     #[inline]
     fn avoid(&mut self, ack: &Ack, acked: u64, window: &mut Window) {
-        let stretch = self.stretch(ack.srtt);
-        let per_window = self.increase(stretch, window.exact());
-        window.add(acked as f64 / window.mss() as f64 / window.exact() * per_window, MIN_WINDOW);
+        let wanted = self.wanted(self.stretch(ack.srtt), window.exact());
+        window.add(acked as f64 / window.mss() as f64 * self.increase(wanted), MIN_WINDOW);
     }
 
     fn cut(&mut self, cut: &Cut, window: &Window) -> u64 {
-        let stretch = self.stretch(self.srtt);
         let base = cut.base as f64;
-        let wanted = self.wanted(stretch, base);
-        if wanted <= 1.0 || cut.cause == Cause::Timeout || window.in_slow_start() {
+        let wanted = self.wanted(self.stretch(self.srtt), base);
+        self.made_up = cut.base * window.mss();
+        if wanted <= FEW || cut.cause == Cause::Timeout || window.in_slow_start() {
             return cut.base / 2;
         }
-        let signals = self.fraction * base;
-        let part = self.increase(stretch, base) * signals / wanted;
-        (base - part.min(base / 2.0)) as u64
+        let balance = STEADY_GROWTH * (1.0 + wanted) / wanted;
+        let part = balance * self.fraction * base / wanted;
+        (base * (1.0 - part.min(0.5))) as u64
     }
 
     fn record(&self, _window: &Window, out: &mut dyn FnMut(&'static str, f64)) {

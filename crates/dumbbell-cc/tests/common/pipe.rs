@@ -18,6 +18,8 @@ struct Packet {
     acked: bool,
     /// It repeats data from before the recovery point.
     repair: bool,
+    ce: bool,
+    sce: bool,
 }
 
 pub struct Pipe {
@@ -30,6 +32,12 @@ pub struct Pipe {
     pub limit: usize,
     /// Probability of losing a packet behind the link.
     pub loss: f64,
+    /// Probabilities of a CE and of an SCE mark; exact feedback.
+    pub ce: f64,
+    pub sce: f64,
+    /// Marks spread evenly instead: one CE in so many packets, 0 for none.
+    pub ce_every: u64,
+    pub marks: u64,
     pub delivered: u64,
     pub lost: u64,
     /// (time, cwnd in segments) at each congestion event, before the cut.
@@ -50,6 +58,8 @@ pub struct Pipe {
     round: u64,
     limited_until: u64,
     recover: Option<u64>,
+    /// A reduction for a mark lasts until this packet is acked.
+    reduced: Option<u64>,
     /// Lost data from before the recovery point: not sent again yet, and not acked yet.
     to_repair: u64,
     unrepaired: u64,
@@ -64,7 +74,7 @@ impl Pipe {
             mss: MSS,
             initial_window: 10 * BYTES,
             rtt: Some(rtt),
-            ecn: dumbbell_cc::EcnMode::Off,
+            ecn: cc.ecn_mode(),
         });
         Self {
             cc,
@@ -73,6 +83,10 @@ impl Pipe {
             rtt,
             limit,
             loss: 0.0,
+            ce: 0.0,
+            sce: 0.0,
+            ce_every: 0,
+            marks: 0,
             delivered: 0,
             lost: 0,
             cuts: Vec::new(),
@@ -91,6 +105,7 @@ impl Pipe {
             round: 0,
             limited_until: 0,
             recover: None,
+            reduced: None,
             to_repair: 0,
             unrepaired: 0,
         }
@@ -113,6 +128,10 @@ impl Pipe {
         self.first + self.packets.len() as u64
     }
 
+    fn chance(&mut self, p: f64) -> bool {
+        f64::from(self.random.next_u32()) < p * 4_294_967_296.0
+    }
+
     fn send(&mut self) {
         if self.inflight == 0 {
             self.first_sent = self.now;
@@ -129,13 +148,22 @@ impl Pipe {
             lost: self.lost,
             acked: false,
             repair: self.to_repair > 0,
+            ce: false,
+            sce: false,
         });
         self.to_repair = self.to_repair.saturating_sub(1);
+        if self.ce > 0.0 || self.sce > 0.0 || self.ce_every > 0 {
+            let even = self.ce_every > 0 && number % self.ce_every == 0;
+            let (ce, sce) = (even || self.chance(self.ce), self.chance(self.sce));
+            if let Some(packet) = self.packets.back_mut() {
+                (packet.ce, packet.sce) = (ce, sce && !ce);
+            }
+        }
         if let Some(rate) = self.cc.pacing_rate() {
             self.next_send = self.next_send.max(self.now) + (BYTES as f64 * 1e9 / rate) as Nanos;
         }
         let overflow = self.queue() >= self.limit;
-        let dropped = f64::from(self.random.next_u32()) < self.loss * 4_294_967_296.0;
+        let dropped = self.chance(self.loss);
         if overflow {
             return;
         }
@@ -239,6 +267,29 @@ impl Pipe {
                 acked: BYTES,
             });
         }
+        self.marks += u64::from(packet.ce || packet.sce);
+        if self.reduced.is_some_and(|end| self.first > end) {
+            self.reduced = None;
+            self.cc.on_recovery_exit(self.now);
+        }
+        if packet.ce
+            && !self.cc.responds_to_marks()
+            && self.reduced.is_none()
+            && self.recover.is_none()
+        {
+            self.reduced = Some(self.next_number());
+            self.cuts.push((self.now, self.cc.cwnd() / BYTES));
+            self.cc.on_congestion(&Congestion {
+                now: self.now,
+                kind: CongestionKind::Ecn,
+                mss: MSS,
+                inflight: before,
+                lost: 0,
+                srtt: self.srtt,
+                delivered: self.delivered,
+                acked: BYTES,
+            });
+        }
         let round_start = packet.delivered >= self.round_end;
         if round_start {
             self.round_end = self.delivered;
@@ -250,6 +301,10 @@ impl Pipe {
             mss: MSS,
             acked: BYTES,
             lost: newly_lost,
+            ce: if packet.ce { BYTES } else { 0 },
+            ce_packets: u64::from(packet.ce),
+            sce: if packet.sce { BYTES } else { 0 },
+            ece: packet.ce,
             rtt: Some(rtt),
             srtt: self.srtt,
             min_rtt: self.min_rtt,
@@ -272,7 +327,11 @@ impl Pipe {
             round_start,
             cwnd_limited: true,
             advances: true,
-            state: if self.recover.is_some() { CaState::Recovery } else { CaState::Open },
+            state: match (self.recover, self.reduced) {
+                (Some(_), _) => CaState::Recovery,
+                (None, Some(_)) => CaState::Cwr,
+                (None, None) => CaState::Open,
+            },
             ..Ack::default()
         };
         self.cc.on_ack(&ack);

@@ -1,0 +1,243 @@
+//! Controllers that answer marks in proportion, and the laws of their steady states.
+//!
+//! Where marks are independent, a cut is allowed once a round trip counted from the last one: with v
+//! marks a round trip there are v/(1 + v) cuts, and 1 - exp(-v) where the rounds are fixed.
+
+mod common;
+
+use common::{MS, MSS, S, controller, pipe::Pipe};
+use dumbbell_cc::{Ack, CaState, Congestion, CongestionKind, EcnMode, Start};
+use serde_json::{Value, json};
+
+/// Rate (segments/s), mean window (segments) and signals a second, after settling.
+struct Steady {
+    rate: f64,
+    window: f64,
+    signals: f64,
+}
+
+/// On a link that never limits.
+fn steady(kind: &str, params: &Value, rtt: u64, seconds: u64, set: impl Fn(&mut Pipe)) -> Steady {
+    let mut pipe = Pipe::new(controller(kind, params), 1e11, rtt, usize::MAX);
+    set(&mut pipe);
+    pipe.run(seconds * S, |_| {});
+    let (delivered, marks, lost, begin) = (pipe.delivered, pipe.marks, pipe.lost, pipe.now);
+    let (mut area, mut last) = (0.0, begin);
+    pipe.run(2 * seconds * S, |pipe| {
+        area += (pipe.cc.cwnd() / u64::from(MSS)) as f64 * (pipe.now - last) as f64;
+        last = pipe.now;
+    });
+    let elapsed = (pipe.now - begin) as f64 / 1e9;
+    let lost = (pipe.lost - lost) / u64::from(MSS);
+    Steady {
+        rate: (pipe.delivered - delivered) as f64 / f64::from(MSS) / elapsed,
+        // Reported in whole segments, which are half a segment less on average.
+        window: area / (last - begin) as f64 + 0.5,
+        signals: ((pipe.marks - marks) + lost) as f64 / elapsed,
+    }
+}
+
+fn assert_within(value: f64, law: f64, part: f64, what: &str) {
+    assert!((value / law - 1.0).abs() <= part, "{what}: {value} against {law}");
+}
+
+/// RFC 9332 equation 6: marks spread evenly hold a DCTCP sender at a window of 2/p.
+#[test]
+fn dctcp_settles_at_two_marks_a_round_trip() {
+    for every in [10, 30, 100, 300, 1000] {
+        let params = json!({"linux": false});
+        let steady = steady("dctcp", &params, 20 * MS, 120, |pipe| pipe.ce_every = every);
+        assert_within(steady.window, 2.0 * every as f64, 0.05, &format!("1 in {every}"));
+    }
+}
+
+/// The same with independent marks: v (1 - exp(-v)) = 2 has the solution 2.22.
+#[test]
+fn dctcp_needs_a_little_more_where_marks_are_random() {
+    for p in [0.001, 0.003, 0.01, 0.03] {
+        let steady = steady("dctcp", &json!({"linux": false}), 20 * MS, 120, |pipe| pipe.ce = p);
+        assert_within(steady.window * p, 2.22, 0.05, &format!("p = {p}"));
+    }
+}
+
+/// RFC 8257 section 3.3: alpha moves by 1/16 of its distance once a window, in 1/1024 (Linux).
+#[test]
+fn alpha_steps() {
+    let mut cc = controller("dctcp", &json!({}));
+    let mss = u64::from(MSS);
+    cc.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 100 * mss,
+        rtt: Some(MS),
+        ecn: EcnMode::CeState,
+    });
+    let alpha = |cc: &dyn dumbbell_cc::Controller| {
+        let mut found = f64::NAN;
+        cc.record(&mut |name, value| {
+            if name == "alpha" {
+                found = value;
+            }
+        });
+        (found * 1024.0) as u64
+    };
+    let mut una = 0;
+    let mut window = |cc: &mut Box<dyn dumbbell_cc::Controller>, marked: u64| {
+        una += 100 * mss;
+        cc.on_ack(&Ack {
+            mss: MSS,
+            acked: 100 * mss,
+            ce: marked * mss,
+            snd_una: una,
+            snd_nxt: una + 100 * mss - 1,
+            state: CaState::Cwr,
+            ..Ack::default()
+        });
+    };
+    // 1024 less a sixteenth is 960, 900, 844, 792; a window with a half marked adds 32.
+    for expected in [960, 900, 844, 792] {
+        window(&mut cc, 0);
+        assert_eq!(alpha(cc.as_ref()), expected);
+    }
+    window(&mut cc, 50);
+    assert_eq!(alpha(cc.as_ref()), 792 - 49 + 32);
+    // All marked: towards one and never above.
+    for _ in 0..200 {
+        window(&mut cc, 100);
+        assert!(alpha(cc.as_ref()) <= 1024);
+    }
+    assert!(alpha(cc.as_ref()) >= 1024 - 15);
+    // None marked: exactly zero in the end (a shift alone would stop at 15).
+    for _ in 0..200 {
+        window(&mut cc, 0);
+    }
+    assert_eq!(alpha(cc.as_ref()), 0);
+}
+
+/// RFC 8257 section 3.3: the cut is alpha/2, and at the start alpha is one; loss halves (3.5).
+#[test]
+fn the_first_mark_halves_and_so_does_a_loss() {
+    for kind in [CongestionKind::Ecn, CongestionKind::Loss] {
+        let mut cc = controller("dctcp", &json!({}));
+        let mss = u64::from(MSS);
+        cc.on_start(&Start {
+            now: 0,
+            mss: MSS,
+            initial_window: 100 * mss,
+            rtt: Some(MS),
+            ecn: EcnMode::CeState,
+        });
+        cc.on_congestion(&Congestion {
+            now: 0,
+            kind,
+            mss: MSS,
+            inflight: 100 * mss,
+            lost: 0,
+            srtt: MS,
+            delivered: 0,
+            acked: 0,
+        });
+        assert_eq!(cc.cwnd(), 50 * mss);
+    }
+}
+
+/// Growth of 1 - p a round trip (scaled with the virtual RTT) against cuts of p W/2, v/(1 + v) a
+/// virtual round trip: v^2 = 2 (1 - p) (1 + v). Rates are the same at all RTTs up to 25 ms, and above
+/// go with 1/RTT.
+#[test]
+fn prague_is_independent_of_the_rtt_below_25_ms() {
+    for p in [0.003, 0.01, 0.03] {
+        let growth: f64 = 1.0 - p;
+        let marks = growth + (growth * growth + 2.0 * growth).sqrt();
+        for rtt in [10, 25, 50] {
+            let seconds = if rtt == 50 { 120 } else { 60 };
+            let steady = steady("prague", &json!({}), rtt * MS, seconds, |pipe| pipe.ce = p);
+            let law = marks / (p * rtt.max(25) as f64 / 1e3);
+            assert_within(steady.rate, law, 0.05, &format!("{rtt} ms, p = {p}"));
+        }
+    }
+}
+
+/// Without scaling the rate goes with 1/RTT.
+#[test]
+fn prague_without_scaling_depends_on_the_rtt() {
+    let rate = |rtt| {
+        let params = json!({"rtt_scaling": "none"});
+        steady("prague", &params, rtt * MS, 60, |pipe| pipe.ce = 0.01).rate
+    };
+    assert_within(rate(5) / rate(20), 4.0, 0.1, "5 ms against 20 ms");
+}
+
+/// Growth (1 - m) against m sqrt(W)/2, with the root rounded down: floor(sqrt(W)) = 2/m - 2.
+#[test]
+fn reno_sce_settles_where_its_cuts_balance() {
+    for (m, root) in [(0.05, 38.0), (0.1, 18.0), (0.2, 8.0)] {
+        let window = steady("reno-sce", &json!({}), 20 * MS, 120, |pipe| pipe.sce = m).window;
+        let (low, high) = (root * root, (root + 1.0) * (root + 1.0));
+        assert!((0.95 * low..1.05 * high).contains(&window), "{m}: {window}, {low} to {high}");
+    }
+}
+
+/// Growth (1 - m) against m W/2: two marks a round trip.
+#[test]
+fn dctcp_sce_settles_at_two_marks_a_round_trip() {
+    for m in [0.003, 0.01, 0.03, 0.1] {
+        let window = steady("dctcp-sce", &json!({}), 20 * MS, 120, |pipe| pipe.sce = m).window;
+        assert_within(window, 2.0 * (1.0 - m) / m, 0.05, &format!("{m}"));
+    }
+}
+
+/// The numbers of the talk: 24 signals a second at and below 1 %, 30 Mbit/s (2440 segments/s) at 1 %,
+/// at any RTT from 5 ms on; above 1 % Reno's root law at 5 ms. Whether loss or marks tell.
+#[test]
+fn scalable_classic_keeps_its_signals() {
+    for rtt in [5, 20, 100] {
+        for p in [0.03_f64, 0.01, 0.003, 0.001, 0.0003] {
+            for loss in [true, false] {
+                let steady = steady("scalable-classic", &json!({}), rtt * MS, 10, |pipe| {
+                    if loss { pipe.loss = p } else { pipe.ce = p }
+                });
+                let law = 1.2247 / 0.005 * if p >= 0.01 { p.powf(-0.5) } else { 0.1 / p };
+                let what = format!("{rtt} ms, p = {p}, loss: {loss}");
+                let ratio = steady.rate / law;
+                assert!((0.65..1.2).contains(&ratio), "{what}: ratio {ratio}");
+                if p <= 0.01 {
+                    assert!((20.0..28.0).contains(&steady.signals), "{what}: {}", steady.signals);
+                }
+            }
+        }
+    }
+}
+
+/// Marks in one round trip of a CUBIC-SCE window take off its root, and the curve goes on flat.
+#[test]
+fn cubic_sce_takes_the_root_off_in_a_round_of_marks() {
+    let mut cc = controller("cubic-sce", &json!({}));
+    let mss = u64::from(MSS);
+    cc.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 400 * mss,
+        rtt: Some(20 * MS),
+        ecn: EcnMode::Sce,
+    });
+    for i in 0..400 {
+        cc.on_ack(&Ack {
+            now: i * MS / 20,
+            mss: MSS,
+            acked: mss,
+            sce: mss,
+            rtt: Some(20 * MS),
+            srtt: 20 * MS,
+            min_rtt: 20 * MS,
+            snd_una: (i + 1) * mss,
+            snd_nxt: (i + 400) * mss,
+            cwnd_limited: true,
+            advances: true,
+            ..Ack::default()
+        });
+    }
+    // 20 segments for a window of 400; a little less as the window shrinks, a little more in turn.
+    let left = cc.cwnd() / mss;
+    assert!((379..=381).contains(&left), "{left}");
+}
