@@ -22,6 +22,7 @@ mod fast_at;
 mod fixed;
 mod highspeed;
 mod htcp;
+mod illinois;
 mod ledbat;
 mod ledbat_pp;
 mod loss_based;
@@ -39,11 +40,14 @@ mod scalable_classic;
 mod sce;
 pub mod slow_start;
 mod vegas;
+mod veno;
 mod vivace;
+mod westwood;
 mod window;
 mod window_pacing;
 pub mod windowed_filter;
 
+mod yeah;
 pub use event::{
     Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Lost, Nanos, RateSample, Rto,
     Start, Undo,

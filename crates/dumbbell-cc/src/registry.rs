@@ -7,8 +7,8 @@ use thiserror::Error;
 use crate::params::{ParamInfo, Params};
 use crate::{
     Controller, bbr, bbr3, bic, copa, ctcp, cubic, cubic_sce, dctcp, dctcp_sce, fast, fast_at,
-    fixed, highspeed, htcp, ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable,
-    scalable_classic, vegas, vivace,
+    fixed, highspeed, htcp, illinois, ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable,
+    scalable_classic, vegas, veno, vivace, westwood, yeah,
 };
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
@@ -97,6 +97,7 @@ const CONTROLLERS: &[Entry] = &[
     Entry { name: fixed::NAME, info: fixed::info, build: fixed::build },
     Entry { name: highspeed::NAME, info: highspeed::info, build: highspeed::build },
     Entry { name: htcp::NAME, info: htcp::info, build: htcp::build },
+    Entry { name: illinois::NAME, info: illinois::info, build: illinois::build },
     Entry { name: ledbat::NAME, info: ledbat::info, build: ledbat::build },
     Entry { name: ledbat_pp::NAME, info: ledbat_pp::info, build: ledbat_pp::build },
     Entry { name: prague::NAME, info: prague::info, build: prague::build },
@@ -110,7 +111,10 @@ const CONTROLLERS: &[Entry] = &[
         build: scalable_classic::build,
     },
     Entry { name: vegas::NAME, info: vegas::info, build: vegas::build },
+    Entry { name: veno::NAME, info: veno::info, build: veno::build },
     Entry { name: vivace::NAME, info: vivace::info, build: vivace::build },
+    Entry { name: westwood::NAME, info: westwood::info, build: westwood::build },
+    Entry { name: yeah::NAME, info: yeah::info, build: yeah::build },
 ];
 
 /// All controllers with their parameters, in the order of their names.

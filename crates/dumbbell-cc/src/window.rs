@@ -109,6 +109,14 @@ impl Window {
         }
     }
 
+    /// Count `acked` bytes towards `needed` segments; `true`, and the count starts again, if what was
+    /// counted before suffices (Linux's older way of counting, which Veno keeps).
+    pub(crate) fn counted(&mut self, needed: u64, acked: u64) -> bool {
+        let enough = self.credit >= needed.saturating_mul(self.mss);
+        self.credit = if enough { 0 } else { self.credit + acked };
+        enough
+    }
+
     fn forget_parts(&mut self) {
         self.credit = 0;
         self.part = 0;
