@@ -48,13 +48,15 @@ def list_things(
     json: _Json = False,
 ) -> None:
     """List controllers, queues, presets, traces, papers or cases."""
-    from dumbbell._cli_output import console, print_json, table
+    from dumbbell._cli_output import console, print_json, table, warn
 
     kinds = [what] if what else [Listed.CONTROLLERS, Listed.QUEUES]
     documents: dict[str, Any] = {}
     for kind in kinds:
         if kind in (Listed.CONTROLLERS, Listed.QUEUES):
-            entries = _entries(kind, name)
+            entries, problems = _entries(kind, name)
+            for problem in problems:
+                warn(problem)
             documents[kind] = [_document(entry) for entry in entries]
             if not json:
                 _print_entries(kind, entries, parameters=name is not None)
@@ -69,13 +71,19 @@ def list_things(
         print_json(documents[what] if what else documents)
 
 
-def _entries(kind: Listed, name: str | None) -> list[Entry]:
+def _entries(kind: Listed, name: str | None) -> tuple[list[Entry], list[str]]:
+    """What there is, or what is called `name`, and what other packages bring that is of no use."""
+    from dumbbell._plugins import listing
     from dumbbell._registry import builtin
 
-    known = builtin().controllers if kind == Listed.CONTROLLERS else builtin().queues
-    entries = [entry for entry in known.values() if name in (None, entry.name)]
-    _require(name, entries, kind, list(known))
-    return entries
+    known = [*(builtin().controllers if kind == Listed.CONTROLLERS else builtin().queues).values()]
+    problems: list[str] = []
+    if kind == Listed.CONTROLLERS:
+        registered, problems = listing()
+        known += registered
+    entries = [entry for entry in known if name in (None, entry.name)]
+    _require(name, entries, kind, [entry.name for entry in known])
+    return entries, problems
 
 
 def _require(name: str | None, found: list[Any], kind: str, known: list[str]) -> None:
@@ -95,25 +103,41 @@ def _print_entries(kind: Listed, entries: list[Entry], *, parameters: bool) -> N
     from dumbbell._cli_output import console, table
 
     out = console()
+    signals = any(entry.signals for entry in entries)
     rows = [
         [
             entry.name,
             entry.summary,
             entry.source,
-            ", ".join(f"{p.name}={p.show(p.default)}" for p in entry.params),
+            *([", ".join(entry.signals)] if signals else []),
+            ", ".join(f"{p.name}={_with_unit(p)}" for p in entry.params),
         ]
         for entry in entries
     ]
     if not parameters:
-        columns = ["<name", "<<what", "<<source", "<<parameters"]
+        columns = [
+            "<name",
+            "<<what",
+            "<<source",
+            *(["<<signals"] if signals else []),
+            "<<parameters",
+        ]
         out.print(table(kind.capitalize(), columns, rows))
         return
     for entry in entries:
         out.print(f"{entry.name}: {entry.summary} ({entry.source})", markup=False)
+        if entry.signals:
+            out.print(f"signals: {', '.join(entry.signals)}", markup=False)
         cells = [[p.name, p.unit, p.show(p.default), _range(p), p.doc] for p in entry.params]
         if cells:
             columns = ["<parameter", "<unit", "default", "<<allowed", "<<meaning"]
             out.print(table("", columns, cells))
+
+
+def _with_unit(param: Any) -> str:
+    """The default, with its unit where the value does not say it."""
+    text = str(param.show(param.default))
+    return f"{text} segments" if param.unit == "segments" else text
 
 
 def _range(param: Any) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dumbbell._errors import printable
 from dumbbell._units import format_bytes, format_rate, format_time
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ _NARROWEST = 140
 def print_json(value: Any) -> None:
     """One JSON value on stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def warn(text: str) -> None:
+    """One line on stderr, for what does not keep a command from its work."""
+    print(f"dumbbell: {printable(text)}", file=sys.stderr)
 
 
 def console() -> Console:

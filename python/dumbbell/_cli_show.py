@@ -63,9 +63,12 @@ def _show_controller(name: str | None, *, json: bool) -> None:
     from dumbbell import _pages
     from dumbbell._cli_output import console, print_json
     from dumbbell._errors import UsageError, suggest
+    from dumbbell._plugins import listing
     from dumbbell._registry import builtin
 
-    known = builtin().controllers
+    known = dict(builtin().controllers)
+    if name not in known:
+        known |= {entry.name: entry for entry in listing()[0]}
     if name is None:
         raise UsageError(f"show cc: expected the name of a controller{suggest('', known)}")
     if name not in known:

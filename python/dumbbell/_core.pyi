@@ -1,6 +1,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
 
+from dumbbell.compiled import CompiledControl
 from dumbbell.control import CongestionControl
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Start",
     "Table",
     "Undo",
+    "compiled_layout_json",
     "controllers_json",
     "queues_json",
     "run",
@@ -53,10 +55,12 @@ class RunResult:
 
 def run(
     config_json: str,
-    controllers: Mapping[str, Callable[[dict[str, Any]], CongestionControl]] | None = None,
+    controllers: Mapping[str, Callable[[dict[str, Any]], CongestionControl | CompiledControl]]
+    | None = None,
     progress: Callable[[float, int], bool | None] | None = None,
 ) -> RunResult: ...
 def controllers_json() -> str: ...
+def compiled_layout_json() -> str: ...
 def queues_json() -> str: ...
 def version() -> str: ...
 

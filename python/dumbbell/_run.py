@@ -14,6 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dumbbell._errors import BackendError, ScenarioError, UsageError, suggest
+from dumbbell._plugins import (
+    ControllerClass,
+    ControllerFactory,
+    Factory,
+    is_controller_class,
+    plugins,
+)
 from dumbbell._registry import builtin
 from dumbbell._resolve import resolve
 from dumbbell._results import Result, is_result
@@ -22,12 +29,10 @@ from dumbbell._scenario import Scenario
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dumbbell.control import CongestionControl
-
 Progress = Callable[[float, int], bool]
 """Called with the fraction done and the number of events; False ends the run there."""
 
-Controllers = Mapping[str, "Callable[[dict[str, Any]], CongestionControl]"]
+Controllers = Mapping[str, ControllerFactory]
 
 BACKENDS = {
     "sim": "virtual time, packet by packet",
@@ -62,8 +67,8 @@ def run(
 
     `scenario` is a Scenario, a dictionary of the same shape, the path of a TOML file,
     "preset:NAME", or a result (or its directory), which runs again exactly as it did.
-    `controllers` maps further names for `cc` to callables that take the parameters and return a
-    CongestionControl.
+    `controllers` maps further names for `cc` to classes of controllers (CongestionControl or
+    dumbbell.compiled.CompiledControl), or to callables that take the parameters and return one.
 
     Raises ScenarioError for a wrong scenario, UsageError for wrong arguments, BackendError where
     the backend cannot run, ControllerError if a controller written in Python failed (its `partial`
@@ -184,23 +189,39 @@ def _peak_rss_bytes() -> int:
 
 
 def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
-    """What was handed in, and classes that the scenario names as `python:module:Class`."""
-    found = dict(given)
+    """What was handed in, classes that the scenario names as `python:module:Class`, and what other
+    packages bring."""
+    found: dict[str, ControllerFactory] = {
+        name: Factory(make) if isinstance(make, type) else make for name, make in given.items()
+    }
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
-        if name.startswith(_PYTHON) and name not in found:
-            key = f"flows[{i}].cc"
-            found[name] = _import_controller(name, key, scenario)
+        if name in found or name in builtin().controllers:
+            continue
+        key = f"flows[{i}].cc"
+        if name.startswith(_PYTHON):
+            found[name] = Factory(_import_controller(name, key, scenario))
+        elif (plugin := plugins().get(name)) is not None:
+            try:
+                found[name] = Factory(plugin.load())
+            except UsageError as error:
+                raise ScenarioError(
+                    file=scenario.file, key=key, value=name, expected=str(error)
+                ) from error.__cause__
+        elif plugins():
+            names = [*builtin().controllers, *given, *plugins()]
+            raise ScenarioError(
+                file=scenario.file,
+                key=key,
+                value=name,
+                expected=f"expected the name of a controller{suggest(name, names)}",
+            )
     return found
 
 
-def _import_controller(
-    name: str, key: str, scenario: Scenario
-) -> Callable[[dict[str, Any]], CongestionControl]:
+def _import_controller(name: str, key: str, scenario: Scenario) -> ControllerClass:
     def wrong(expected: str) -> ScenarioError:
         return ScenarioError(file=scenario.file, key=key, value=name, expected=expected)
-
-    from dumbbell.control import CongestionControl
 
     module_name, _, class_name = name.removeprefix(_PYTHON).partition(":")
     if not module_name or not class_name:
@@ -212,9 +233,11 @@ def _import_controller(
             reason = str(error).splitlines() or [type(error).__name__]
             raise wrong(f"the module cannot be imported: {reason[0]}") from error
     found = getattr(module, class_name, None)
-    if not isinstance(found, type) or not issubclass(found, CongestionControl):
-        raise wrong(f"expected a subclass of CongestionControl in module {module_name}")
-    return lambda params: found(**params)
+    if not is_controller_class(found):
+        raise wrong(
+            f"expected a subclass of CongestionControl or CompiledControl in module {module_name}"
+        )
+    return found
 
 
 @contextmanager

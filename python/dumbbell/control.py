@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 if TYPE_CHECKING:
     from dumbbell._core import Ack, Congestion, IdleRestart, Rto, Start, Undo
 
-__all__ = ["CongestionControl"]
+__all__ = ["CongestionControl", "EcnMode"]
+
+EcnMode = Literal["off", "classic", "ce-state", "accurate", "l4s", "sce"]
+"""How ECN is used: not at all, RFC 3168, the CE state of each ACK (RFC 8257), counters (RFC 9768),
+these with ECT(1) (RFC 9331), or SCE with ESCE feedback (draft-grimes-tcpm-tcpsce)."""
 
 
 class CongestionControl:
@@ -48,6 +52,11 @@ class CongestionControl:
     recovery_style: ClassVar[Literal["prr", "own"]] = "prr"
     """Who shapes the window in fast recovery: "prr" is Proportional Rate Reduction (RFC 9937) down
     to ``ssthresh``, "own" takes ``cwnd`` as it is at all times."""
+    ecn: ClassVar[EcnMode] = "classic"
+    """How ECN is used where the scenario turns it on and leaves the choice to the controller."""
+    responds_to_marks: ClassVar[bool] = False
+    """True if :meth:`on_ack` answers marks itself, from ``ack.ce`` and ``ack.sce``. Otherwise
+    :meth:`on_congestion` is called once a round trip with marks."""
     record: ClassVar[tuple[str, ...]] = ()
     """Names of numeric attributes to record in the table ``controller_series``."""
 

@@ -13,13 +13,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use serde_json::{Map, Value};
 
+use crate::attributes::{self, Attributes};
+use crate::compiled::CompiledController;
 use crate::event;
 
 /// Phase names are kept for the life of the process, so a run may not invent them without end.
 const MAX_NAMES: usize = 1024;
 
 /// The exception that ended a run, shared by the controllers of that run.
-type Cause = Arc<Mutex<Option<PyErr>>>;
+pub(crate) type Cause = Arc<Mutex<Option<PyErr>>>;
 
 /// Callables by name.
 pub(crate) struct PythonControllers {
@@ -36,8 +38,16 @@ impl PythonControllers {
         Ok(Self { factories: factories.unbind(), cause: Cause::default() })
     }
 
-    pub(crate) fn names(&self, py: Python<'_>) -> PyResult<HashSet<String>> {
-        self.factories.bind(py).keys().iter().map(|name| name.extract()).collect()
+    /// Names of those whose code runs in the interpreter: all but the compiled ones.
+    pub(crate) fn interpreted(&self, py: Python<'_>) -> PyResult<HashSet<String>> {
+        let mut names = HashSet::new();
+        for (name, factory) in self.factories.bind(py) {
+            let compiled = factory.getattr_opt(intern!(py, "compiled"))?;
+            if !compiled.map_or(Ok(false), |compiled| compiled.is_truthy())? {
+                names.insert(name.extract()?);
+            }
+        }
+        Ok(names)
     }
 
     pub(crate) fn take_cause(&self) -> Option<PyErr> {
@@ -50,12 +60,17 @@ impl PythonControllers {
         kind: &str,
         params: &Map<String, Value>,
         seed: u64,
-    ) -> PyResult<PythonController> {
+    ) -> PyResult<Box<dyn cc::Controller>> {
         let py = factory.py();
         let text = Value::Object(params.clone()).to_string();
         let params = py.import(intern!(py, "json"))?.call_method1(intern!(py, "loads"), (text,))?;
         let instance = factory.call1((params,))?;
-        PythonController::new(instance, kind, seed, Arc::clone(&self.cause))
+        let cause = Arc::clone(&self.cause);
+        let compiled = instance.getattr_opt(intern!(py, "compiled"))?;
+        if compiled.is_some_and(|compiled| compiled.is_truthy().unwrap_or(false)) {
+            return Ok(Box::new(CompiledController::new(&instance, kind, seed, cause)?));
+        }
+        Ok(Box::new(PythonController::new(instance, kind, seed, cause)?))
     }
 }
 
@@ -69,7 +84,7 @@ impl CustomControllers for PythonControllers {
         Python::attach(|py| {
             let factory = self.factories.bind(py).get_item(kind).ok().flatten()?;
             Some(match self.make(&factory, kind, params, seed) {
-                Ok(controller) => Ok(Box::new(controller) as Box<dyn cc::Controller>),
+                Ok(controller) => Ok(controller),
                 Err(error) => Err(error.to_string()),
             })
         })
@@ -87,7 +102,7 @@ struct PythonController {
     pacing_rate: Option<f64>,
     /// For the name of the phase where the instance gives none.
     state: cc::CaState,
-    recovery_style: cc::RecoveryStyle,
+    attributes: Attributes,
     recorded: Vec<(&'static str, Py<PyString>)>,
     /// Traceback of the exception that ends the run.
     error: RefCell<Option<String>>,
@@ -138,7 +153,7 @@ impl PythonController {
             ssthresh: cc::SSTHRESH_INFINITE,
             pacing_rate: None,
             state: cc::CaState::Open,
-            recovery_style: recovery_style(&instance)?,
+            attributes: attributes::read(&instance)?,
             recorded: recorded(&instance)?,
             instance: instance.unbind(),
             error: RefCell::new(None),
@@ -195,10 +210,14 @@ impl PythonController {
         let mut text = self.error.borrow_mut();
         if text.is_none() {
             *text = Some(Python::attach(|py| traceback(py, &error)));
-            let mut cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
-            cause.get_or_insert(error);
+            remember(&self.cause, error);
         }
     }
+}
+
+/// Keeps the exception that ends a run for its caller; the first one counts.
+pub(crate) fn remember(cause: &Cause, error: PyErr) {
+    cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
 }
 
 impl cc::Controller for PythonController {
@@ -274,7 +293,15 @@ impl cc::Controller for PythonController {
     }
 
     fn recovery_style(&self) -> cc::RecoveryStyle {
-        self.recovery_style
+        self.attributes.recovery_style
+    }
+
+    fn ecn_mode(&self) -> cc::EcnMode {
+        self.attributes.ecn
+    }
+
+    fn responds_to_marks(&self) -> bool {
+        self.attributes.responds_to_marks
     }
 
     fn phase(&self) -> &'static str {
@@ -315,7 +342,7 @@ impl cc::Controller for PythonController {
     }
 }
 
-fn traceback(py: Python<'_>, error: &PyErr) -> String {
+pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
     let value = error.value(py);
     let formatted = value
         // Python 3.11 keeps the traceback beside the exception until it is raised again.
@@ -366,18 +393,6 @@ fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
     if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
 }
 
-fn recovery_style(instance: &Bound<'_, PyAny>) -> PyResult<cc::RecoveryStyle> {
-    let style = instance.getattr("recovery_style")?;
-    match style.extract::<String>().as_deref() {
-        Ok("prr") => Ok(cc::RecoveryStyle::Prr),
-        Ok("own") => Ok(cc::RecoveryStyle::Own),
-        _ => Err(PyValueError::new_err(format!(
-            "recovery_style must be 'prr' or 'own', not {}",
-            style.repr()?
-        ))),
-    }
-}
-
 fn recorded(instance: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, Py<PyString>)>> {
     let record = instance.getattr("record")?;
     let names: Vec<String> = record.extract().map_err(|_| {
@@ -390,7 +405,7 @@ fn recorded(instance: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, Py<PyStr
 }
 
 /// The engine names things by `&'static str`: each distinct name is kept once.
-fn keep(name: &str) -> PyResult<&'static str> {
+pub(crate) fn keep(name: &str) -> PyResult<&'static str> {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {

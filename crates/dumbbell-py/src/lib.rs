@@ -1,9 +1,13 @@
 //! The Python module `dumbbell._core`: runs the engine, hands its tables over as Arrow, and lets
 //! controllers be written in Python.
 
+mod attributes;
+mod compiled;
 mod controller;
 mod error;
 mod event;
+mod ffi;
+mod layout;
 mod run;
 mod table;
 
@@ -21,7 +25,7 @@ mod _core {
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]
-    use super::{controllers_json, queues_json, version};
+    use super::{compiled_layout_json, controllers_json, queues_json, version};
 }
 
 /// The built-in controllers with their parameters, as a JSON array.
@@ -34,6 +38,13 @@ fn controllers_json() -> PyResult<String> {
 #[pyfunction]
 fn queues_json() -> PyResult<String> {
     error::to_json(&dumbbell_queue::list())
+}
+
+/// What compiled controllers are handed, as a JSON object: `state`, the first places of their array
+/// of doubles, and `events`, a C struct for each method.
+#[pyfunction]
+fn compiled_layout_json() -> PyResult<String> {
+    error::to_json(&layout::layout())
 }
 
 /// Version of the engine.

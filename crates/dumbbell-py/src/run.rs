@@ -60,10 +60,11 @@ impl RunResult {
 /// Run a canonical configuration (JSON text).
 ///
 /// `controllers` maps names to callables that take a dict of parameters and return a
-/// `dumbbell.CongestionControl`. `progress(fraction, events)` is called at most five times a
+/// `dumbbell.CongestionControl` or a `dumbbell.compiled.CompiledControl`. `progress(fraction, events)` is called at most five times a
 /// wall-clock second; False ends the run there and keeps what was recorded, as Ctrl-C does.
 ///
-/// The GIL is released unless a flow's controller is written in Python.
+/// The GIL is released unless a flow's controller is written in Python and not compiled; a callable
+/// says that it makes compiled ones by a true attribute `compiled`.
 ///
 /// Raises ConfigError, ControllerError, InvariantError, and what `progress` raises.
 #[pyfunction]
@@ -78,7 +79,7 @@ pub(crate) fn run(
         .map_err(|error| config_error(py, "config", &error.to_string()))?;
     let custom = PythonControllers::new(py, controllers.as_ref())?;
     let mut watch = Watch { progress, last: Instant::now(), failure: None };
-    let outcome = if uses_python(&config, custom.names(py)?) {
+    let outcome = if uses_python(&config, &custom.interpreted(py)?) {
         // Attaching for each ACK would cost more than the controller; Python's own switching lets
         // other threads in while a controller's code runs.
         run_engine(&config, &custom, &mut watch)
@@ -107,7 +108,7 @@ fn run_engine(
     Ok(RunResult::new(output))
 }
 
-fn uses_python(config: &Config, names: HashSet<String>) -> bool {
+fn uses_python(config: &Config, names: &HashSet<String>) -> bool {
     config.flows.iter().any(|flow| match &flow.transport {
         Transport::Tcp(tcp) => names.contains(&tcp.cc.kind),
         Transport::Udp { .. } => false,
