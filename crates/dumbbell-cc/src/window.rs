@@ -72,7 +72,7 @@ impl Window {
 
     /// Leave slow start at the present window.
     pub(crate) fn exit_slow_start(&mut self) {
-        self.ssthresh = self.segments;
+        self.ssthresh = self.segments.max(MIN_SSTHRESH);
     }
 
     /// One byte more for each byte acked, up to `ssthresh`. Returns the bytes beyond it, which count
@@ -139,6 +139,13 @@ impl Window {
         self.fraction = exact - self.segments as f64;
     }
 
+    /// Shrink in avoidance by a real number of segments, not below `floor`. Below its threshold the
+    /// window would be in slow start, so that follows.
+    pub(crate) fn shrink(&mut self, segments: f64, floor: u64) {
+        self.add(-segments, floor);
+        self.ssthresh = self.ssthresh.min(self.segments.max(MIN_SSTHRESH));
+    }
+
     /// The window alone becomes `segments`.
     pub(crate) fn set(&mut self, segments: u64) {
         self.segments = segments.clamp(1, MAX_SEGMENTS);
@@ -166,10 +173,11 @@ impl Window {
         self.forget_parts();
     }
 
-    /// The cut was a mistake: back to at least the saved window and threshold.
+    /// The cut was a mistake: back to the saved threshold and at least the saved window. (Linux keeps
+    /// the larger threshold, which makes a difference only after a later timeout or idle period.)
     pub(crate) fn undo(&mut self, saved: &Self) {
         self.segments = self.segments.max(saved.segments);
-        self.ssthresh = self.ssthresh.max(saved.ssthresh);
+        self.ssthresh = saved.ssthresh;
     }
 
     /// A threshold far below a window that serves well is stale: at least three quarters of cwnd
