@@ -204,7 +204,7 @@ impl Ctcp {
             } else {
                 let less = (self.settings.zeta * self.backlog).min(self.dwnd);
                 self.dwnd -= less;
-                window.add(-less, FLOOR);
+                window.shrink(less, FLOOR);
             }
         }
     }

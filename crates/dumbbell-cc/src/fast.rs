@@ -142,7 +142,7 @@ impl<const AT: bool> Fast<AT> {
         self.pending = (new - old).max(0.0);
         self.per_segment = self.pending / old;
         if new < old {
-            window.add(new - old, FLOOR);
+            window.shrink(old - new, FLOOR);
         }
     }
 }
