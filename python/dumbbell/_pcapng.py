@@ -41,9 +41,9 @@ _INBOUND, _OUTBOUND = 1, 2
 
 _ICMP, _TCP, _UDP = 1, 6, 17
 _IP_BYTES, _TCP_BYTES, _MOST_OPTION_BYTES = 20, 20, 40
-_SYN, _PSH, _ACK, _ECE, _CWR = 0x02, 0x08, 0x10, 0x40, 0x80
+_SYN, _PSH, _ACK, _ECE, _CWR, _AE = 0x02, 0x08, 0x10, 0x40, 0x80, 0x100
 # What the engine's own flag bits are in a TCP header.
-_ENGINE_FLAGS = ((1 << 2, _ECE), (1 << 3, _CWR), (1 << 4, _PSH))
+_ENGINE_FLAGS = ((1 << 2, _ECE), (1 << 3, _CWR), (1 << 4, _PSH), (1 << 7, _AE))
 _RETRANSMISSION = 1 << 6
 _LEAVING = ("send", "depart")
 _FROM_RECEIVER = ("ack", "syn-ack", "request", "pong")
@@ -108,7 +108,7 @@ def _packets(capture: Columns, links: list[str]) -> Iterator[bytes]:
         back = kind in _FROM_RECEIVER
         protocol, header = _transport(kind, number, back, ip_bytes, payload, seq, ack, flags)
         data = (_ipv4(number, back, protocol, ip_bytes, ecn) + header)[: min(ip_bytes, _SNAPLEN)]
-        key = (event, flow, reason, bool(flags & _RETRANSMISSION))
+        key = (event, flow, reason, kind == "data" and bool(flags & _RETRANSMISSION))
         if key not in options:
             options[key] = _packet_options(*key)
         fixed = (interfaces[link], t_ns >> 32, t_ns & 0xFFFFFFFF, len(data), ip_bytes)

@@ -131,6 +131,7 @@ class _PathNetwork:
 
     def __init__(self, path: Path, directory: FilePath, registry: Registry) -> None:
         self._path = path
+        self._back = path.way_back
         self._directory = directory
         self._registry = registry
         rtts = [path.rtt, *(c.rtt for c in path.changes if c.rtt is not None)]
@@ -141,7 +142,7 @@ class _PathNetwork:
         path = self._path
         rtt = path.rtt if item.rtt is None else item.rtt
         own = rtt - (path.rtt - self._smallest_rtt)
-        back = path.reverse.delay if path.reverse and path.reverse.delay is not None else None
+        back = self._back.delay if self._back else None
         if own < (back or 0):
             smallest = (back or 0) + path.rtt - self._smallest_rtt
             raise ScenarioError(
@@ -154,7 +155,7 @@ class _PathNetwork:
         return _Way([0], [1] if self._has_reverse() else [], own - back, back, rtt)
 
     def _has_reverse(self) -> bool:
-        return bool(self._path.reverse and self._path.reverse.model_fields_set - {"delay"})
+        return bool(self._back and self._back.model_fields_set - {"delay"})
 
     def links(self, ways: Sequence[_Way], probe_ways: Sequence[_Way]) -> list[dict[str, Any]]:
         path = self._path
@@ -166,8 +167,8 @@ class _PathNetwork:
         extra = path.rtt - self._smallest_rtt
         links = [forward.config("bottleneck", extra, path.rtt, changes)]
         if self._has_reverse():
-            assert path.reverse is not None
-            back = _Link(path.reverse, "path.reverse", self._directory, self._registry)
+            assert self._back is not None
+            back = _Link(self._back, "path.reverse", self._directory, self._registry)
             links.append(back.config("reverse", 0, path.rtt, []))
         return links
 
@@ -301,6 +302,11 @@ class _Link:
                 "amount_ns": model.jitter.amount,
                 "reorder": model.jitter.reorder,
             }
+        if model.ecn is not None:
+            result["ecn"] = model.ecn.replace("-", "_")
+        if model.ack_aggregation is not None and not isinstance(model, Path):
+            result["ack_aggregation_ns"] = model.ack_aggregation
+            result["ack_thinning"] = model.ack_thinning or 0
         if model.reorder is not None:
             result["reorder"] = {
                 "probability": model.reorder.probability,
@@ -403,7 +409,7 @@ def _transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]:
         "cc": registry.canonical_controller(
             flow.controller, flow.params, key=f"{key}.cc", params_key=f"{key}.params"
         ),
-        "ecn": flow.ecn,
+        "ecn": None if flow.ecn is None else flow.ecn.replace("-", "_"),
         "mss": flow.mss,
         "initial_window": flow.initial_window,
         "rwnd": rwnd,

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from dumbbell._errors import suggest
 from dumbbell._scenario_links import Loss
 from dumbbell._scenario_types import (
     Items,
@@ -222,6 +223,27 @@ ReceiveWindow = Annotated[
     BeforeValidator(_rwnd, json_schema_input_type=Any),
 ]
 
+_ECN_NAMES = ("auto", "off", "classic", "ce-state", "accurate", "l4s", "sce")
+_ECN_ALIASES = {"dctcp": "ce-state", "accecn": "accurate"}
+
+
+def _ecn(value: Any) -> str:
+    if isinstance(value, bool):
+        return "auto" if value else "off"
+    if not isinstance(value, str):
+        raise ValueError('expected true or false, or a mode, such as "accurate"')
+    name = _ECN_ALIASES.get(value, value)
+    if name not in _ECN_NAMES:
+        raise ValueError(f"expected true or false, or a mode{suggest(value, _ECN_NAMES)}")
+    return name
+
+
+Ecn = Annotated[
+    Literal["auto", "off", "classic", "ce-state", "accurate", "l4s", "sce"],
+    BeforeValidator(_ecn, json_schema_input_type=Any),
+]
+"""How a flow uses ECN."""
+
 Dscp = Annotated[int, Field(ge=0, le=63)]
 
 
@@ -254,8 +276,12 @@ class Flow(Model):
     """Node of a topology that sends."""
     to: Name | None = None
     """Node of a topology that receives."""
-    ecn: bool = False
-    """Negotiate ECN."""
+    ecn: Ecn | None = None
+    """true ("auto"): as the controller asks, mostly "classic" (RFC 3168); false ("off"): none;
+    "ce-state" ("dctcp"): ECE tells the CE state of what it acknowledges (RFC 8257); "accurate":
+    counters of marked packets and bytes (RFC 9768); "l4s": the same with ECT(1) (RFC 9331);
+    "sce": RFC 3168 and ESCE. Default: off, but "auto" for a controller that asks for another mode
+    than "classic", such as dctcp."""
     mss: Payload = 1448
     """Payload bytes of a full segment: 1500 less 20 IP, 20 TCP and 12 of timestamps."""
     initial_window: Annotated[int, Field(ge=1, le=1_000_000)] = 10

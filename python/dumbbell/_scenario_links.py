@@ -202,6 +202,15 @@ class _Capacity(Model):
     reorder: Reorder | None = None
     duplicate: Fraction = 0.0
     """Probability that a packet is delivered twice."""
+    ecn: Literal["bleach", "ect0-to-ect1", "ect1-to-ect0", "ce"] | None = None
+    """A fault of the path that rewrites the ECN field behind the transmitter: everything becomes
+    Not-ECT, one ECT the other, or all that is ECN-capable CE."""
+    ack_aggregation: PositiveTime | None = None
+    """ACKs wait for the next multiple of this time and leave together, as with Wi-Fi, cable or
+    cellular networks; what is behind them keeps its place. Of a path: on the way back."""
+    ack_thinning: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Of so many ACKs of a flow that wait together the newest replaces those before it, but not one
+    that carries SACK or another ECN echo. Needs `ack_aggregation`."""
 
     @model_validator(mode="after")
     def _one_capacity(self) -> Self:
@@ -211,6 +220,15 @@ class _Capacity(Model):
             fail("needs a trace", "trace_mtu")
         if self.shaper is not None and self.rate is None:
             fail("needs a rate", "shaper")
+        if self.ack_thinning is not None and self.ack_aggregation is None:
+            fail("needs ack_aggregation: only ACKs that wait together are thinned", "ack_thinning")
+        return self
+
+    def _thinned_in_order(self) -> Self:
+        if self.ack_thinning is not None and (
+            self.reorder is not None or (self.jitter is not None and self.jitter.reorder)
+        ):
+            fail("does not go with reordering", "ack_thinning")
         return self
 
 
@@ -219,6 +237,10 @@ class Reverse(_Capacity):
 
     delay: Time | None = None
     """One-way delay of the way back; default: half the round-trip time."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        return self._thinned_in_order()
 
 
 class Path(_Capacity):
@@ -240,8 +262,20 @@ class Path(_Capacity):
             for i, change in enumerate(self.changes):
                 if change.rate is not None:
                     fail("a trace sets the rate already", f"changes[{i}].rate")
+        if self.ack_aggregation is not None and self.reverse is not None:
+            for key in ("ack_aggregation", "ack_thinning"):
+                if getattr(self.reverse, key) is not None:
+                    fail("the path has it already, for the way back", f"reverse.{key}")
         _ascending(self.changes)
         return self
+
+    @property
+    def way_back(self) -> Reverse | None:
+        """`reverse`, with what the path itself says of ACKs."""
+        if self.ack_aggregation is None:
+            return self.reverse
+        given = {"ack_aggregation": self.ack_aggregation, "ack_thinning": self.ack_thinning}
+        return (self.reverse or Reverse()).model_copy(update=given)
 
 
 class TopologyLink(_Capacity):
@@ -267,7 +301,7 @@ class TopologyLink(_Capacity):
             for i, change in enumerate(self.changes):
                 if change.rate is not None:
                     fail("the link has no rate to change", f"changes[{i}].rate")
-        return self
+        return self._thinned_in_order()
 
 
 class Topology(Model):

@@ -38,6 +38,20 @@ pub enum EcnMode {
     Sce,
 }
 
+impl EcnMode {
+    /// Name as written in a scenario.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Classic => "classic",
+            Self::CeState => "ce-state",
+            Self::Accurate => "accurate",
+            Self::L4s => "l4s",
+            Self::Sce => "sce",
+        }
+    }
+}
+
 /// The connection is established.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
@@ -87,8 +101,8 @@ pub struct Ack {
     pub acked: u64,
     /// Bytes marked lost while this ACK was processed.
     pub lost: u64,
-    /// Bytes that this ACK reports as CE-marked: exact with counters, all that it delivers if it
-    /// carries ECE otherwise.
+    /// Bytes that this ACK reports as CE-marked: exact with counters (also of data that arrived twice,
+    /// so it can exceed `acked`), all that it delivers if it carries ECE otherwise.
     pub ce: u64,
     /// Packets that this ACK reports as CE-marked, likewise.
     pub ce_packets: u64,
@@ -96,7 +110,7 @@ pub struct Ack {
     pub sce: u64,
     /// ECN does not work on this path (marks bleached or mangled); data is sent Not-ECT from now on.
     pub ecn_failed: bool,
-    /// The ACK carries ECE (RFC 3168).
+    /// The ACK reports CE: it carries ECE, or its counters have grown.
     pub ece: bool,
     /// RTT sample of this ACK (Karn's rule observed).
     pub rtt: Option<Nanos>,

@@ -47,6 +47,12 @@ event! {
         /// Round-trip time of the handshake, None if it was retransmitted.
         rtt: Option<Nanos>,
     }
+
+    /// How ECN is used: "off", "classic", "ce-state", "accurate", "l4s" or "sce".
+    #[getter]
+    fn ecn(&self) -> &'static str {
+        self.0.ecn.name()
+    }
 }
 
 event! {
@@ -58,9 +64,16 @@ event! {
         acked: u64,
         /// Bytes marked lost while this ACK was processed.
         lost: u64,
-        /// Bytes that this ACK reports as CE-marked.
+        /// Bytes that this ACK reports as CE-marked: exact with counters, all that it delivers if it
+        /// carries ECE otherwise.
         ce: u64,
-        /// The ACK carries ECE (RFC 3168).
+        /// Packets that this ACK reports as CE-marked, likewise.
+        ce_packets: u64,
+        /// Bytes that this ACK delivers under the ESCE flag: they carried SCE.
+        sce: u64,
+        /// ECN does not work on this path; data is sent Not-ECT from now on.
+        ecn_failed: bool,
+        /// The ACK reports CE: it carries ECE, or its counters have grown.
         ece: bool,
         /// RTT sample of this ACK, or None.
         rtt: Option<Nanos>,

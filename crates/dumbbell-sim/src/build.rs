@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::sync::Arc;
 
-use dumbbell_cc::{BuildError, Recipe, RecoveryStyle};
+use dumbbell_cc::{BuildError, EcnMode, Recipe, RecoveryStyle};
 use serde_json::{Map, Value};
 
 use crate::capacity::{Trace, Transmitter};
@@ -150,6 +150,7 @@ impl<'a> Engine<'a> {
         let mut recipe = None;
         let mut params = Arc::default();
         let mut own_recovery = false;
+        let mut ecn = EcnMode::Off;
         if let Transport::Tcp(tcp) = &flow.transport {
             let fail = |message| RunError::config(format!("flows.{}.cc", flow.id), message);
             let cc = match self.custom.build(&tcp.cc.kind, &tcp.cc.params, cc_seed) {
@@ -164,6 +165,7 @@ impl<'a> Engine<'a> {
                 }
             };
             own_recovery = cc.recovery_style() == RecoveryStyle::Own;
+            ecn = tcp.ecn_mode(cc.ecn_mode());
         }
         let ordered = flow.route.iter().all(|&link| {
             !self.links[link].impairment.as_ref().is_some_and(|i| i.reorders() || !i.only_loses())
@@ -183,6 +185,7 @@ impl<'a> Engine<'a> {
             cc_seed,
             params,
             own_recovery,
+            ecn,
             sent: 0,
             arrived: 0,
             marked_arrived: 0,

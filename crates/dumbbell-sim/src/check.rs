@@ -125,6 +125,14 @@ fn check_link(link: &crate::config::Link) -> Result<(), RunError> {
     }
     loss(&link.impairments.loss, &key)?;
     probability(link.impairments.duplicate, &key)?;
+    let thins = link.impairments.ack_thinning > 1;
+    let reorders = link.impairments.reorder.is_some()
+        || link.impairments.jitter.is_some_and(|jitter| jitter.reorder);
+    ensure(
+        !thins || link.impairments.ack_aggregation_ns > 0 && !reorders,
+        &key,
+        "expected ack_thinning with ack_aggregation and without reordering",
+    )?;
     if let Some(reorder) = link.impairments.reorder {
         probability(reorder.probability, &key)?;
     }

@@ -2,6 +2,7 @@
 //! bytes, every default filled in, every name turned into an index. Python validates the user's
 //! scenario and writes this; [`Config::check`] repeats what would otherwise make the engine misbehave.
 
+use dumbbell_cc::EcnMode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -110,6 +111,28 @@ pub struct Impairments {
     /// Probability that a packet is delivered twice.
     #[serde(default)]
     pub duplicate: f64,
+    #[serde(default)]
+    pub ecn: Option<EcnFault>,
+    /// ACKs wait for the next multiple of this time and leave together; 0: they do not wait.
+    #[serde(default)]
+    pub ack_aggregation_ns: u64,
+    /// Of so many ACKs of a flow that wait together only the newest leaves; below 2: all do.
+    #[serde(default)]
+    pub ack_thinning: u32,
+}
+
+/// What a path does to the ECN field against its rules.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnFault {
+    /// Everything becomes Not-ECT, marks too.
+    Bleach,
+    /// ECT(0) becomes ECT(1).
+    Ect0ToEct1,
+    /// ECT(1) becomes ECT(0).
+    Ect1ToEct0,
+    /// Whatever is ECN-capable becomes CE.
+    Ce,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -219,8 +242,9 @@ pub enum Transport {
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
     pub cc: Controller,
+    /// None: off, but as the controller asks if that is not RFC 3168.
     #[serde(default)]
-    pub ecn: bool,
+    pub ecn: Option<Ecn>,
     #[serde(default = "default_mss")]
     pub mss: u32,
     #[serde(default = "default_iw")]
@@ -249,6 +273,36 @@ pub struct Tcp {
     /// Begin with a SYN exchange (which can be lost).
     #[serde(default = "yes")]
     pub handshake: bool,
+}
+
+/// How a flow uses ECN.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ecn {
+    /// As the controller asks.
+    Auto,
+    Off,
+    Classic,
+    CeState,
+    Accurate,
+    L4s,
+    Sce,
+}
+
+impl Tcp {
+    /// What the ends agree on with a controller that asks for `wanted`.
+    pub(crate) fn ecn_mode(&self, wanted: EcnMode) -> EcnMode {
+        match self.ecn {
+            None if wanted == EcnMode::Classic => EcnMode::Off,
+            None | Some(Ecn::Auto) => wanted,
+            Some(Ecn::Off) => EcnMode::Off,
+            Some(Ecn::Classic) => EcnMode::Classic,
+            Some(Ecn::CeState) => EcnMode::CeState,
+            Some(Ecn::Accurate) => EcnMode::Accurate,
+            Some(Ecn::L4s) => EcnMode::L4s,
+            Some(Ecn::Sce) => EcnMode::Sce,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

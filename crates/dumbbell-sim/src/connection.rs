@@ -1,6 +1,6 @@
 //! A connection: both TCP ends in one slot, with its handshake and timers.
 
-use dumbbell_cc::Controller;
+use dumbbell_cc::{Controller, EcnMode};
 use dumbbell_transport::tcp::{
     HEADER_BYTES, Receiver, ReceiverConfig, Sender, SenderConfig, TIMESTAMP_OPTION_BYTES, Window,
 };
@@ -52,6 +52,7 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(
         config: &Tcp,
+        ecn: EcnMode,
         cc: Box<dyn Controller>,
         slot: u32,
         generation: u16,
@@ -74,7 +75,7 @@ impl Connection {
                 }
             },
             timestamps: config.timestamps,
-            ecn: config.ecn,
+            ecn,
         };
         let limited = !matches!(config.rwnd, Rwnd::Unlimited);
         let sender = SenderConfig {
@@ -83,7 +84,7 @@ impl Connection {
             dscp,
             mss,
             initial_window: config.initial_window,
-            ecn: config.ecn,
+            ecn,
             timestamps: config.timestamps,
             prr: config.prr,
             tlp: config.tlp,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use dumbbell_cc::Recipe;
+use dumbbell_cc::{EcnMode, Recipe};
 use dumbbell_transport::tcp::SenderStats;
 use serde_json::{Map, Value};
 
@@ -33,6 +33,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) params: Arc<Map<String, Value>>,
     /// The controller shapes its window in recovery itself.
     pub(crate) own_recovery: bool,
+    /// How its connections use ECN.
+    pub(crate) ecn: EcnMode,
 
     pub(crate) sent: u64,
     pub(crate) arrived: u64,

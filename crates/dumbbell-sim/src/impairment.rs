@@ -1,6 +1,10 @@
-//! Loss, jitter, reordering and duplication behind a transmitter.
+//! What happens behind a transmitter: loss, jitter, reordering, duplication, faults of the ECN field,
+//! and ACKs that wait for each other.
 
-use crate::config::{Impairments, Jitter, JitterDistribution, Loss, Reorder};
+use dumbbell_queue::{Ecn, Packet as _};
+use dumbbell_transport::{Kind, Packet};
+
+use crate::config::{EcnFault, Impairments, Jitter, JitterDistribution, Loss, Reorder};
 use crate::random::Stream;
 
 /// A loss process; one draw for each packet.
@@ -49,6 +53,36 @@ impl LossProcess {
     }
 }
 
+/// ACKs that leave together, as after the wait for a transmit opportunity of Wi-Fi, cable or cellular
+/// networks, and of which such networks may drop what a newer one makes needless (RFC 3449 section
+/// 5.2.1; `ack-filter` of CAKE).
+#[derive(Clone, Debug)]
+struct AckBatches {
+    period: u64,
+    thinning: u32,
+    /// Of each connection: when its newest batch leaves, and how many ACKs the newest of it stands for.
+    newest: Vec<(u64, u32)>,
+}
+
+impl AckBatches {
+    /// When an ACK that is ready at `time` leaves: the next multiple of the period, never at once.
+    fn release(&self, time: u64) -> u64 {
+        (time / self.period + 1) * self.period
+    }
+
+    /// Whether an ACK may take the place of the one before, at the same release.
+    fn may_replace(&mut self, slot: u32, release: u64) -> bool {
+        let slot = slot as usize;
+        if slot >= self.newest.len() {
+            self.newest.resize(slot + 1, (0, 0));
+        }
+        let (batch, count) = &mut self.newest[slot];
+        let same = *batch == release && *count < self.thinning;
+        (*batch, *count) = (release, if same { *count + 1 } else { 1 });
+        same
+    }
+}
+
 /// What happens to a packet on a link's propagation.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairment {
@@ -56,6 +90,8 @@ pub(crate) struct Impairment {
     jitter: Option<Jitter>,
     reorder: Option<Reorder>,
     duplicate: f64,
+    ecn: Option<EcnFault>,
+    acks: Option<AckBatches>,
     stream: Stream,
     /// Latest arrival under jitter that keeps the order.
     last: u64,
@@ -73,12 +109,20 @@ impl Impairment {
             && config.jitter.is_none()
             && config.reorder.is_none()
             && config.duplicate == 0.0
+            && config.ecn.is_none()
+            && config.ack_aggregation_ns == 0
             && !may_change;
         (!clean).then(|| Self {
             loss: LossProcess::new(config.loss.clone(), Stream::new(seed, &format!("{name}/loss"))),
             jitter: config.jitter,
             reorder: config.reorder,
             duplicate: config.duplicate,
+            ecn: config.ecn,
+            acks: (config.ack_aggregation_ns > 0).then(|| AckBatches {
+                period: config.ack_aggregation_ns,
+                thinning: config.ack_thinning,
+                newest: Vec::new(),
+            }),
             stream: Stream::new(seed, &format!("{name}/jitter")),
             last: 0,
         })
@@ -89,9 +133,45 @@ impl Impairment {
         self.reorder.is_some() || self.jitter.is_some_and(|jitter| jitter.reorder)
     }
 
-    /// Whether only losses happen, so that the delay is the same for all packets.
+    /// Whether the delay is the same for all packets: they are lost or rewritten, no more.
     pub(crate) fn only_loses(&self) -> bool {
-        self.reorder.is_none() && self.jitter.is_none() && self.duplicate == 0.0
+        self.reorder.is_none()
+            && self.jitter.is_none()
+            && self.duplicate == 0.0
+            && self.acks.is_none()
+    }
+
+    /// Rewrite the ECN field.
+    pub(crate) fn mangle(&self, packet: &mut Packet) {
+        let ecn = packet.ecn();
+        match self.ecn {
+            Some(EcnFault::Bleach) => packet.set_ecn(Ecn::NotEct),
+            Some(EcnFault::Ect0ToEct1) if ecn == Ecn::Ect0 => packet.set_ecn(Ecn::Ect1),
+            Some(EcnFault::Ect1ToEct0) if ecn == Ecn::Ect1 => packet.set_ecn(Ecn::Ect0),
+            Some(EcnFault::Ce) if ecn != Ecn::NotEct => packet.set_ecn(Ecn::Ce),
+            _ => {}
+        }
+    }
+
+    /// When a packet that is ready at `time` leaves, and whether it may take the place of the ACK
+    /// before it.
+    pub(crate) fn release(&mut self, packet: &Packet, time: u64) -> (u64, bool) {
+        match &mut self.acks {
+            Some(acks) if packet.kind == Kind::Ack => {
+                let release = acks.release(time);
+                (release, acks.may_replace(packet.flow, release))
+            }
+            _ => (time, false),
+        }
+    }
+
+    /// The ACK before was needed after all: the newest stands for itself only.
+    pub(crate) fn keep_both(&mut self, packet: &Packet) {
+        if let Some(newest) =
+            self.acks.as_mut().and_then(|acks| acks.newest.get_mut(packet.flow as usize))
+        {
+            newest.1 = 1;
+        }
     }
 
     pub(crate) fn duplicates(&mut self) -> bool {

@@ -143,6 +143,7 @@ pub(crate) struct LinkCounters {
     pub(crate) offered: u64,
     pub(crate) drops: u64,
     pub(crate) random_losses: u64,
+    pub(crate) acks_thinned: u64,
     pub(crate) bytes_accepted: u64,
     /// Bytes and packets that left the transmitter (stored queues count as they go).
     pub(crate) bytes_out: u64,

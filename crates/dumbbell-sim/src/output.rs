@@ -106,6 +106,8 @@ pub struct FlowSummary {
     pub tail_probes: u64,
     /// Reductions of the window after an ECN mark.
     pub ecn_reductions: u64,
+    /// Connections that found ECN not to work on their path.
+    pub ecn_failed: u64,
     pub connections: u64,
     pub completed: u64,
     pub effective: Effective,
@@ -124,7 +126,8 @@ pub struct EffectiveTcp {
     pub cc: EffectiveController,
     pub mss: u32,
     pub initial_window: u32,
-    pub ecn: bool,
+    /// How ECN was used, "off" if it was not.
+    pub ecn: &'static str,
     pub ack_every: u32,
     pub delack_ms: f64,
     pub min_rto_ms: f64,
@@ -160,6 +163,8 @@ pub struct LinkSummary {
     pub drops_window: u64,
     pub marks_window: u64,
     pub random_losses: u64,
+    /// ACKs that a newer one made needless.
+    pub acks_thinned: u64,
     pub capacity_bps: Option<f64>,
     /// The queue and its parameters as they really were.
     pub effective: Value,

@@ -86,6 +86,15 @@ impl Pipe {
         }
     }
 
+    /// Let an ACK take the place of the newest one of its connection, which is returned, if that one
+    /// is not needed any more.
+    pub(crate) fn supersede(&mut self, packet: Packet) -> Option<Packet> {
+        let Self::Ordered { queue, .. } = self else { return None };
+        let same = |held: &Packet| held.kind == packet.kind && held.flow == packet.flow;
+        let (_, held) = queue.find_newest(|(_, held)| same(held))?;
+        held.is_superseded_by(&packet).then(|| std::mem::replace(held, packet))
+    }
+
     /// All packets inside, in no particular order.
     pub(crate) fn packets(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
         match self {

@@ -411,6 +411,7 @@ impl Engine<'_> {
             spurious_recoveries: stats.spurious,
             tail_probes: stats.tail_probes,
             ecn_reductions: stats.ecn_reductions,
+            ecn_failed: stats.ecn_failed,
             connections: entry.connections,
             completed: durations.len() as u64,
             effective: effective(entry),
@@ -435,6 +436,7 @@ impl Engine<'_> {
             drops_window: end.drops - start.drops,
             marks_window: end.marks - start.marks,
             random_losses: link.counters.random_losses,
+            acks_thinned: link.counters.acks_thinned,
             capacity_bps: bits
                 .filter(|_| self.end > self.recorder.warmup)
                 .map(|bits| bits / seconds(self.end - self.recorder.warmup)),
@@ -608,7 +610,7 @@ fn effective(entry: &Entry) -> Effective {
             },
             mss: tcp.mss,
             initial_window: tcp.initial_window,
-            ecn: tcp.ecn,
+            ecn: entry.ecn.name(),
             ack_every: tcp.ack_every,
             delack_ms: ms(tcp.delack_ns as f64),
             min_rto_ms: ms(tcp.min_rto_ns as f64),

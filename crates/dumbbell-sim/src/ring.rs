@@ -44,6 +44,14 @@ impl<T: Copy + Default> Ring<T> {
         (0..self.len).map(|index| &self.slots[(self.head + index) & (self.slots.len() - 1)])
     }
 
+    /// The newest element that `wanted` accepts.
+    pub(crate) fn find_newest(&mut self, wanted: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let mask = self.slots.len().wrapping_sub(1);
+        let slot = (0..self.len).rev().map(|index| (self.head + index) & mask);
+        let slot = slot.into_iter().find(|&slot| wanted(&self.slots[slot]))?;
+        self.slots.get_mut(slot)
+    }
+
     #[cold]
     fn grow(&mut self) {
         self.slots.rotate_left(self.head);
@@ -73,6 +81,9 @@ mod tests {
                 prop_assert_eq!(ring.len(), deque.len());
                 prop_assert_eq!(ring.front(), deque.front());
                 prop_assert!(ring.iter().eq(deque.iter()));
+                let even = |value: &u32| value % 2 == 0;
+                let newest = deque.iter().rev().find(|value| even(value));
+                prop_assert_eq!(ring.find_newest(even).copied(), newest.copied());
             }
         }
     }

@@ -231,7 +231,8 @@ impl Engine<'_> {
             .get(slot as usize)
             .map_or(0, |connection| connection.generation.wrapping_add(1));
         let handshake = tcp.handshake;
-        let mut connection = Connection::new(tcp, cc, slot, generation, index, entry.config.dscp);
+        let mut connection =
+            Connection::new(tcp, entry.ecn, cc, slot, generation, index, entry.config.dscp);
         connection.started = now;
         connection.size = size;
         if (slot as usize) < self.connections.len() {

@@ -50,13 +50,30 @@ fn impairments() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         (0.0..0.1).prop_map(|p| json!({"probability": p, "delay_ns": 15_000_000})),
     ];
-    (loss, jitter, reorder, prop_oneof![Just(0.0), 0.0..0.05]).prop_map(
-        |(loss, jitter, reorder, duplicate)| {
+    let ecn = prop_oneof![
+        4 => Just(Value::Null),
+        1 => prop::sample::select(vec!["bleach", "ect0_to_ect1", "ect1_to_ect0", "ce"])
+            .prop_map(|fault| json!(fault)),
+    ];
+    let acks = prop_oneof![Just((0, 0)), (1u64..30_000_000, 0u32..10)];
+    (loss, jitter, reorder, prop_oneof![Just(0.0), 0.0..0.05], ecn, acks).prop_map(
+        |(loss, jitter, reorder, duplicate, ecn, (aggregation, thinning))| {
+            let reorders = !reorder.is_null() || jitter["reorder"] == json!(true);
             json!({
-                "loss": loss, "jitter": jitter, "reorder": reorder, "duplicate": duplicate
+                "loss": loss, "jitter": jitter, "reorder": reorder, "duplicate": duplicate,
+                "ecn": ecn, "ack_aggregation_ns": aggregation,
+                "ack_thinning": if reorders { 0 } else { thinning },
             })
         },
     )
+}
+
+fn ecn() -> impl Strategy<Value = Value> {
+    let modes = ["off", "auto", "classic", "ce_state", "accurate", "l4s", "sce"];
+    prop_oneof![
+        Just(Value::Null),
+        prop::sample::select(modes.to_vec()).prop_map(|mode| json!(mode))
+    ]
 }
 
 fn traffic() -> impl Strategy<Value = Value> {
@@ -90,8 +107,9 @@ prop_compose! {
         impairments in impairments(),
         reverse in prop_oneof![Just(None), (50_000u64..5_000_000).prop_map(Some)],
         flows in prop::collection::vec(
-            (prop_oneof![Just("reno"), Just("cubic"), Just("bbr"), Just("fixed")],
-             0u64..150, 0u64..3000, traffic(), any::<bool>(), 1u32..4,
+            (prop_oneof![Just("reno"), Just("cubic"), Just("bbr"), Just("fixed"), Just("dctcp"),
+                         Just("prague"), Just("reno-sce")],
+             0u64..150, 0u64..3000, traffic(), ecn(), 1u32..4,
              prop_oneof![
                  Just(json!({"kind": "unlimited"})),
                  (3000u64..2_000_000).prop_map(|bytes| json!({"kind": "fixed", "bytes": bytes})),

@@ -80,6 +80,38 @@ fn several_links() {
     same(&config);
 }
 
+/// Faults of the ECN field, ACKs in batches and thinned ACKs, with a way back of one speed or none.
+#[test]
+fn ecn_faults_and_batches_of_acks() {
+    let codel = json!({"kind": "codel", "params": {"ecn": true, "target": 1_000_000}});
+    for (fault, aggregation, thinning, bps) in [
+        (None, 0, 0, 400_000),
+        (None, 10_000_000, 0, 400_000),
+        (Some("bleach"), 4_000_000, 4, 1_000_000),
+        (Some("ce"), 10_000_000, 100, 0),
+    ] {
+        let mut config = path(20_000_000, codel.clone(), 6);
+        config["links"][0]["impairments"] = json!({"ecn": fault});
+        let mut back = path(bps, fifo(50), 6)["links"][0].clone();
+        back["id"] = json!("back");
+        back["impairments"] = json!({"ack_aggregation_ns": aggregation, "ack_thinning": thinning});
+        if bps == 0 {
+            back["capacity"] = json!({"kind": "unlimited"});
+        }
+        config["links"].as_array_mut().unwrap().push(back);
+        let flows = [("cubic", "classic"), ("dctcp", "ce_state"), ("prague", "l4s")];
+        for (cc, ecn) in flows.into_iter().chain([("cubic", "accurate"), ("reno-sce", "sce")]) {
+            flow(&mut config, cc, 30, 100);
+            let flow = config["flows"].as_array_mut().unwrap().last_mut().unwrap();
+            flow["reverse_route"] = json!([1]);
+            flow["transport"]["ecn"] = json!(ecn);
+        }
+        same(&config);
+        let links = simulate(&config).summary.links;
+        assert_eq!(links[1].acks_thinned > 0, thinning > 1, "{thinning}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]

@@ -34,8 +34,13 @@ pub mod flags {
     pub const PUSH: u8 = 1 << 4;
     /// The first SACK block reports a duplicate (RFC 2883).
     pub const DSACK: u8 = 1 << 5;
-    /// A retransmission.
+    /// Of data: a retransmission.
     pub const RETRANSMISSION: u8 = 1 << 6;
+    /// Of an ACK: `aux[2]` holds the counters of Accurate ECN.
+    pub const COUNTERS: u8 = 1 << 6;
+    /// Of an ACK: the former NS bit of the TCP header. ESCE (draft-grimes-tcpm-tcpsce), or AE, the
+    /// highest bit of the ACE field whose others are CWR and ECE (RFC 9768 section 3.1).
+    pub const AE: u8 = 1 << 7;
 }
 
 /// A packet in flight.
@@ -65,7 +70,8 @@ pub struct Packet {
     /// When it entered the current queue.
     pub enqueued: Nanos,
     /// Of data: `[byte offset, 0, 0]`. Of an ACK: SACK blocks as `start << 32 | length`, `start`
-    /// relative to `seq` (a DSACK may lie below: then it is counted downwards).
+    /// relative to `seq` (a DSACK may lie below: then it is counted downwards). With the counters of
+    /// Accurate ECN there is room for two blocks beside them.
     pub aux: [u64; 3],
 }
 
@@ -76,7 +82,8 @@ impl Packet {
     #[inline]
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let skip = usize::from(self.flags & flags::DSACK != 0);
-        self.aux[skip..].iter().take_while(|&&block| block != 0).map(|&block| {
+        let end = if self.flags & flags::COUNTERS == 0 { 3 } else { 2 };
+        self.aux[skip..end].iter().take_while(|&&block| block != 0).map(|&block| {
             let start = self.seq + (block >> 32);
             (start, start + (block & 0xffff_ffff))
         })
@@ -85,6 +92,19 @@ impl Packet {
     #[inline]
     pub fn set_ecn(&mut self, ecn: Ecn) {
         self.flags = (self.flags & !flags::ECN_MASK) | ecn as u8;
+    }
+
+    /// Whether an ACK is one of no particular news: it moves the cumulative ACK on and says nothing
+    /// that the next one does not.
+    pub fn is_superseded_by(&self, next: &Self) -> bool {
+        let echo = flags::ECE | flags::CWR | flags::AE;
+        self.kind == Kind::Ack
+            && next.kind == Kind::Ack
+            && (self.flow, self.generation) == (next.flow, next.generation)
+            && self.seq < next.seq
+            && self.aux[0] == 0
+            && self.flags & flags::DSACK == 0
+            && (self.flags ^ next.flags) & echo == 0
     }
 
     #[inline]

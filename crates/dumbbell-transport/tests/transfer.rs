@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use dumbbell_cc::build;
+use dumbbell_cc::{EcnMode, build};
 use dumbbell_transport::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig, Window};
 use dumbbell_transport::{Kind, Packet};
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn ends(cc: &str) -> (Sender, Receiver) {
         dscp: 0,
         mss: 1000,
         initial_window: 10,
-        ecn: false,
+        ecn: EcnMode::Off,
         timestamps: true,
         prr: true,
         tlp: true,
@@ -55,7 +55,7 @@ fn ends(cc: &str) -> (Sender, Receiver) {
         delack: 40 * MS,
         window: Window::Unlimited,
         timestamps: true,
-        ecn: false,
+        ecn: EcnMode::Off,
     };
     let cc = build(cc, &serde_json::Map::new(), 1).unwrap();
     (Sender::new(sender, cc), Receiver::new(receiver))

@@ -260,7 +260,13 @@ impl Engine<'_> {
     }
 
     #[inline(never)]
-    pub(super) fn leave_impaired(&mut self, index: usize, time: u64, packet: Packet, exit: Exit) {
+    pub(super) fn leave_impaired(
+        &mut self,
+        index: usize,
+        mut time: u64,
+        mut packet: Packet,
+        exit: Exit,
+    ) {
         self.capture_link(index, "depart", &packet);
         if time > self.end {
             // A computed departure that the run does not reach: its fate is not drawn.
@@ -277,7 +283,19 @@ impl Engine<'_> {
                 self.capture_link(index, "lost", &packet);
                 return;
             }
+            impairment.mangle(&mut packet);
             if !impairment.only_loses() {
+                let replaces;
+                (time, replaces) = impairment.release(&packet, time);
+                if replaces {
+                    if let Some(old) = self.pipes[exit.pipe as usize].0.supersede(packet) {
+                        link.counters.acks_thinned += 1;
+                        self.count_drop(&old);
+                        self.capture_link(index, "drop-thinned", &old);
+                        return;
+                    }
+                    impairment.keep_both(&packet);
+                }
                 let copy = impairment.duplicates().then(|| impairment.arrival(time, delay));
                 arrival = impairment.arrival(time, delay);
                 if let Some(copy) = copy {

@@ -1,5 +1,6 @@
 //! TCP end points: one sender and one receiver of data per connection.
 
+mod ecn;
 mod prr;
 mod rack;
 mod rate;

@@ -1,7 +1,8 @@
 //! The receiving end: reassembly, SACK generation (RFC 2018, 2883), delayed ACKs and ECN echo.
 
-use dumbbell_cc::Nanos;
+use dumbbell_cc::{EcnMode, Nanos};
 
+use super::ecn::Echo;
 use super::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 use crate::{IntervalSet, Kind, Packet, flags};
 
@@ -14,7 +15,8 @@ const COMPRESSED_MAX: u32 = 44;
 /// Longest delay by SACK compression (Linux `tcp_comp_sack_delay_ns`); never above 5 % of the RTT.
 const COMPRESSED_DELAY: Nanos = 1_000_000;
 
-/// SACK blocks remembered; an ACK has room for three beside the timestamps (RFC 2018 section 3).
+/// SACK blocks remembered; an ACK has room for three beside the timestamps (RFC 2018 section 3), for
+/// two with the counters of Accurate ECN as well.
 const REMEMBERED_BLOCKS: usize = 4;
 
 /// Receive window policy. Sizes in bytes.
@@ -40,7 +42,7 @@ pub struct ReceiverConfig {
     pub delack: Nanos,
     pub window: Window,
     pub timestamps: bool,
-    pub ecn: bool,
+    pub ecn: EcnMode,
 }
 
 impl ReceiverConfig {
@@ -74,7 +76,9 @@ pub struct Receiver {
     last_ack: u64,
     echo: Nanos,
     duplicate: Option<u64>,
-    ece: bool,
+    marks: Echo,
+    /// An ACK that leaves behind the one returned, at the same instant.
+    held: Option<Packet>,
     scale: u32,
     window: u64,
     rtt: Nanos,
@@ -100,7 +104,8 @@ impl Receiver {
             last_ack: 0,
             echo: 0,
             duplicate: None,
-            ece: false,
+            marks: Echo::new(config.ecn),
+            held: None,
             scale: config.window_scale(),
             window: match config.window {
                 Window::Unlimited => u64::MAX,
@@ -127,19 +132,34 @@ impl Receiver {
     /// Data arrived. Returns an ACK if one has to leave now.
     #[inline]
     pub fn on_data(&mut self, now: Nanos, packet: &Packet) -> Option<Packet> {
-        let number = packet.seq;
-        if self.config.ecn {
-            if packet.flags & flags::CWR != 0 {
-                self.ece = false;
-            }
-            if packet.is_ce() {
-                if !self.ece {
-                    // Linux acknowledges the first marks at once.
-                    self.quick_acks = self.quick_acks.max(2);
-                }
-                self.ece = true;
-            }
+        if self.marks.is_off() { self.accept(now, packet) } else { self.on_ecn_data(now, packet) }
+    }
+
+    /// Data on a connection with ECN. Where ACKs tell a state, one that tells the old state leaves for
+    /// what waits (RFC 8257 section 3.2), and the ACK of this segment follows.
+    #[inline(never)]
+    fn on_ecn_data(&mut self, now: Nanos, packet: &Packet) -> Option<Packet> {
+        // While an ACK is held nothing else waits.
+        let mut first = self.held.take();
+        if self.pending > 0 && self.marks.changes(packet) {
+            first = Some(self.ack());
+            self.quick_acks = self.quick_acks.max(1);
         }
+        self.quick_acks = self.quick_acks.max(self.marks.on_data(packet));
+        let ack = self.accept(now, packet);
+        if first.is_none() {
+            return ack;
+        }
+        self.held = ack;
+        if self.held.is_some() {
+            self.ack_due = now;
+        }
+        first
+    }
+
+    #[inline]
+    fn accept(&mut self, now: Nanos, packet: &Packet) -> Option<Packet> {
+        let number = packet.seq;
         if number <= self.last_ack && packet.timestamp >= self.echo {
             self.echo = packet.timestamp;
         }
@@ -245,7 +265,14 @@ impl Receiver {
 
     /// The delayed-ACK or compression timer. Returns the ACK that is due.
     pub fn on_timeout(&mut self, now: Nanos) -> Option<Packet> {
-        (self.ack_due <= now).then(|| self.ack())
+        if self.ack_due > now {
+            return None;
+        }
+        if let Some(held) = self.held.take() {
+            self.ack_due = Nanos::MAX;
+            return Some(held);
+        }
+        Some(self.ack())
     }
 
     /// Linux dynamic right-sizing in outline: once a round trip compare what arrived.
@@ -293,11 +320,11 @@ impl Receiver {
             timestamp: self.echo,
             ..Packet::default()
         };
-        if self.ece {
-            packet.flags |= flags::ECE;
-        }
         if self.duplicate.is_some() || !self.out_of_order.is_empty() {
             self.add_sack(&mut packet);
+        }
+        if !self.marks.is_off() {
+            self.marks.stamp(&mut packet, self.config.timestamps);
         }
         packet
     }
@@ -317,7 +344,7 @@ impl Receiver {
         }
         let mut taken = [(0, 0); 3];
         for number in self.recent {
-            if used == 3 || number <= self.next {
+            if used == self.marks.sack_room() || number <= self.next {
                 continue;
             }
             let Some(range) = self.out_of_order.range_of(number) else {
@@ -337,6 +364,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dumbbell_queue::Ecn;
 
     fn receiver(ack_every: u32) -> Receiver {
         let mut receiver = Receiver::new(ReceiverConfig {
@@ -348,7 +376,7 @@ mod tests {
             delack: 40_000_000,
             window: Window::Unlimited,
             timestamps: true,
-            ecn: true,
+            ecn: EcnMode::Classic,
         });
         receiver.quick_acks = 0;
         receiver
@@ -421,11 +449,95 @@ mod tests {
     fn echoes_congestion_until_cwr() {
         let mut receiver = receiver(1);
         let mut marked = data(0);
-        marked.set_ecn(dumbbell_queue::Ecn::Ce);
+        marked.set_ecn(Ecn::Ce);
         assert!(receiver.on_data(0, &marked).unwrap().flags & flags::ECE != 0);
         assert!(receiver.on_data(1, &data(1)).unwrap().flags & flags::ECE != 0);
         let mut reduced = data(2);
         reduced.flags |= flags::CWR;
         assert!(receiver.on_data(2, &reduced).unwrap().flags & flags::ECE == 0);
+    }
+
+    /// Segments of the given codepoints, and the ACKs that follow each at once: cumulative ACK, ECE and
+    /// ESCE.
+    fn echoes(mode: EcnMode, ack_every: u32, codepoints: &[Ecn]) -> Vec<Vec<(u64, bool, bool)>> {
+        let config = ReceiverConfig { ecn: mode, ..receiver(ack_every).config };
+        let mut receiver = Receiver::new(config);
+        receiver.quick_acks = 0;
+        let echo = |ack: Packet| (ack.seq, ack.flags & flags::ECE != 0, ack.flags & flags::AE != 0);
+        let mut all = Vec::new();
+        for (number, &codepoint) in codepoints.iter().enumerate() {
+            let now = number as u64;
+            let mut segment = data(now);
+            segment.set_ecn(codepoint);
+            let mut acks: Vec<_> = receiver.on_data(now, &segment).map(echo).into_iter().collect();
+            while receiver.next_timeout() <= now {
+                acks.extend(receiver.on_timeout(now).map(echo));
+            }
+            all.push(acks);
+        }
+        all
+    }
+
+    /// RFC 8257 section 3.2, figure 1: an ACK for what waits, with the state that it had, when the
+    /// state changes, and (as in Linux) one at once with the new state; delayed ACKs within a state.
+    #[test]
+    fn tells_each_change_of_ce_state() {
+        let (clear, ce) = (Ecn::Ect0, Ecn::Ce);
+        let acks =
+            echoes(EcnMode::CeState, 2, &[clear, clear, clear, ce, ce, ce, clear, clear, ce, ce]);
+        let told = |seq, ece| (seq, ece, false);
+        assert_eq!(
+            acks[..4],
+            [vec![], vec![told(2, false)], vec![], vec![told(3, false), told(4, true)]]
+        );
+        assert_eq!(acks[4..6], [vec![], vec![told(6, true)]]);
+        assert_eq!(acks[6..8], [vec![told(7, false)], vec![]]);
+        assert_eq!(acks[8..], [vec![told(8, false), told(9, true)], vec![]]);
+    }
+
+    /// draft-grimes-tcpm-tcpsce: ESCE as the CE state of RFC 8257, while CE is echoed until CWR and
+    /// leaves ESCE alone; without an ACK waiting a change causes none.
+    #[test]
+    fn tells_each_change_of_sce() {
+        let (clear, sce, ce) = (Ecn::Ect0, Ecn::Ect1, Ecn::Ce);
+        let acks = echoes(EcnMode::Sce, 2, &[clear, sce, sce, sce, clear, clear, ce, sce]);
+        let told = |seq, ece, esce| (seq, ece, esce);
+        assert_eq!(acks[..2], [vec![], vec![told(1, false, false), told(2, false, true)]]);
+        assert_eq!(acks[2..4], [vec![], vec![told(4, false, true)]]);
+        assert_eq!(acks[4..6], [vec![], vec![told(6, false, false)]]);
+        // Two quick ACKs after the first CE.
+        assert_eq!(acks[6..], [vec![told(7, true, false)], vec![told(8, true, true)]]);
+    }
+
+    /// RFC 9768 section 3.2.2.5.1: at once when CE follows another codepoint and after every two marks.
+    /// The ACE field counts from 5.
+    #[test]
+    fn counts_marks() {
+        let (clear, ce) = (Ecn::Ect1, Ecn::Ce);
+        let config = ReceiverConfig { ecn: EcnMode::L4s, ..receiver(8).config };
+        let mut receiver = Receiver::new(config);
+        receiver.quick_acks = 0;
+        let mut acks = Vec::new();
+        for (number, codepoint) in [clear, ce, ce, ce, ce, clear, ce].into_iter().enumerate() {
+            let mut segment = data(number as u64);
+            segment.set_ecn(codepoint);
+            acks.extend(receiver.on_data(number as u64, &segment));
+        }
+        let told: Vec<_> =
+            acks.iter().map(|ack| (ack.seq, ack.aux[2] & 0xff_ffff_ffff_ffff)).collect();
+        let counters = |packets: u64| packets << 32 | packets * 1000;
+        assert_eq!(told, [(2, counters(1)), (4, counters(3)), (7, counters(5))]);
+        let ace = |ack: &Packet| {
+            let bit = |flag, value| if ack.flags & flag == 0 { 0 } else { value };
+            bit(flags::ECE, 1) + bit(flags::CWR, 2) + bit(flags::AE, 4)
+        };
+        assert_eq!(acks.iter().map(ace).collect::<Vec<_>>(), [6, 0, 2]);
+        // 40 bytes of headers, timestamps 10, counters 11, rounded up to 4.
+        assert_eq!(acks[0].ip_bytes, 64);
+        let mut blocks = Vec::new();
+        for number in [9, 11, 13] {
+            blocks = receiver.on_data(20, &data(number)).unwrap().sack_blocks().collect();
+        }
+        assert_eq!(blocks, [(13, 14), (11, 12)]);
     }
 }

@@ -3,6 +3,7 @@
 use dumbbell_cc::{Ack, CaState, CongestionKind, Nanos};
 
 use super::{Delivery, Sender, Timer};
+use crate::tcp::ecn::Marks;
 use crate::{Packet, flags};
 
 impl Sender {
@@ -35,17 +36,19 @@ impl Sender {
         let rtt = self.sample_rtt(now, packet, &delivery, advances);
         self.ack_rtt = rtt;
 
-        let ece = self.config.ecn && packet.flags & flags::ECE != 0;
-        if ece {
-            self.undo_allowed = false;
+        let mut marks = Marks::default();
+        if !self.marking.is_off() {
+            marks =
+                self.read_marks(packet, self.rate.delivered - delivered_before, delivery.segments);
         }
+        let marked = self.marking.cuts(marks);
         let dsack = packet.flags & flags::DSACK != 0;
         if self.tlp_high.is_some() {
             self.end_probe(now, ack, dsack, advances || delivery.segments > 0, in_flight_before);
         }
         let trouble = self.state != CaState::Open
             || self.board.sacked_out + self.board.lost_out + self.board.retrans_out > 0
-            || ece;
+            || marked;
         let mut wait = None;
         if trouble {
             wait = self.process_trouble(
@@ -53,7 +56,7 @@ impl Sender {
                 packet,
                 ack,
                 advances,
-                ece,
+                marked,
                 in_flight_before,
                 delivered_before,
             );
@@ -74,11 +77,11 @@ impl Sender {
             mss: u32::from(self.config.mss),
             acked,
             lost,
-            ce: if ece { acked } else { 0 },
-            ce_packets: if ece { delivery.segments } else { 0 },
-            sce: 0,
-            ecn_failed: false,
-            ece,
+            ce: marks.ce,
+            ce_packets: marks.ce_packets,
+            sce: marks.sce,
+            ecn_failed: self.marking.failed,
+            ece: marks.ece,
             rtt,
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min_rtt(),
@@ -120,6 +123,18 @@ impl Sender {
         if self.pace_blocked && self.pace_next <= now {
             self.pace_blocked = false;
         }
+    }
+
+    #[inline(never)]
+    fn read_marks(&mut self, packet: &Packet, bytes: u64, segments: u64) -> Marks {
+        let had_failed = self.marking.failed;
+        let window = (self.board.una, self.board.nxt);
+        let marks = self.marking.read(packet, (bytes, segments), window, self.round);
+        self.stats.ecn_failed += u64::from(self.marking.failed && !had_failed);
+        if marks.ece {
+            self.undo_allowed = false;
+        }
+        marks
     }
 
     /// The ACK SACKs data older than the last transmission of the head, so it may put off the

@@ -10,6 +10,7 @@ mod transmission;
 
 use dumbbell_cc::{CaState, Controller, EcnMode, Nanos, RecoveryStyle, Start};
 
+use super::ecn::Marking;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rate::{Newest, RateEstimator};
@@ -24,7 +25,7 @@ pub struct SenderConfig {
     pub mss: u16,
     /// Segments.
     pub initial_window: u32,
-    pub ecn: bool,
+    pub ecn: EcnMode,
     pub timestamps: bool,
     pub prr: bool,
     pub tlp: bool,
@@ -49,6 +50,8 @@ pub struct SenderStats {
     pub tail_probes: u64,
     /// Window reductions by ECN.
     pub ecn_reductions: u64,
+    /// Connections that found ECN not to work on their path.
+    pub ecn_failed: u64,
 }
 
 impl SenderStats {
@@ -61,6 +64,7 @@ impl SenderStats {
         self.spurious += other.spurious;
         self.tail_probes += other.tail_probes;
         self.ecn_reductions += other.ecn_reductions;
+        self.ecn_failed += other.ecn_failed;
     }
 }
 
@@ -124,7 +128,7 @@ pub struct Sender {
     tlp_high: Option<u64>,
     tlp_retransmitted: bool,
     probe: Probe,
-    send_cwr: bool,
+    marking: Marking,
     stats: SenderStats,
 }
 
@@ -147,6 +151,7 @@ impl Sender {
             own_recovery: cc.recovery_style() == RecoveryStyle::Own,
             wants_sent: cc.wants_sent(),
             wants_lost: cc.wants_lost(),
+            marking: Marking::new(config.ecn, cc.responds_to_marks()),
             rtt: RttEstimator::new(config.min_rto),
             rwnd: if config.window_scale.is_some() { config.initial_rwnd } else { u64::MAX },
             config,
@@ -184,7 +189,6 @@ impl Sender {
             tlp_high: None,
             tlp_retransmitted: false,
             probe: Probe::None,
-            send_cwr: false,
             stats: SenderStats::default(),
         }
     }
@@ -201,7 +205,7 @@ impl Sender {
             mss: u32::from(self.config.mss),
             initial_window: u64::from(self.config.initial_window) * u64::from(self.config.mss),
             rtt,
-            ecn: self.config.ecn.then_some(EcnMode::Classic).unwrap_or_default(),
+            ecn: self.config.ecn,
         });
         self.update_window();
         self.update_pacing();

@@ -34,7 +34,7 @@ impl Sender {
         packet: &Packet,
         ack: u64,
         advances: bool,
-        ece: bool,
+        marked: bool,
         in_flight_before: u64,
         delivered_before: u64,
     ) -> Option<Nanos> {
@@ -83,7 +83,7 @@ impl Sender {
         let acked = self.rate.delivered - delivered_before;
         if enter {
             self.enter_recovery(now, in_flight_before, self.rate.lost - lost_before, acked);
-        } else if ece && matches!(self.state, CaState::Open | CaState::Disorder) {
+        } else if marked && matches!(self.state, CaState::Open | CaState::Disorder) {
             self.undo_marker = None;
             self.stats.ecn_reductions += 1;
             self.reduce(now, CongestionKind::Ecn, in_flight_before, 0, acked);
@@ -152,7 +152,7 @@ impl Sender {
     ) {
         self.tlp_high = None;
         self.prr.start(self.window);
-        self.send_cwr = self.config.ecn;
+        self.marking.on_reduction();
         self.notify_congestion(now, kind, in_flight, lost, acked);
     }
 

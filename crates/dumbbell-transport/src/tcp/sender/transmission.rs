@@ -1,7 +1,6 @@
 //! What leaves, and when: new data, retransmissions, probes, pacing.
 
 use dumbbell_cc::{IdleRestart, Nanos};
-use dumbbell_queue::Ecn;
 
 use super::{Probe, Sender, Timer};
 use crate::tcp::scoreboard::Segment;
@@ -92,12 +91,8 @@ impl Sender {
             self.timer = Some((now + self.rtt.rto(self.backoff), Timer::Rto));
         }
         let mut packet = self.packet(now, number, &segment, offset);
-        if self.config.ecn {
-            packet.set_ecn(Ecn::Ect0);
-            if self.send_cwr {
-                packet.flags |= flags::CWR;
-                self.send_cwr = false;
-            }
+        if !self.marking.is_off() {
+            self.marking.stamp(&mut packet);
         }
         self.on_transmitted(now, len, in_flight);
         packet
@@ -118,6 +113,7 @@ impl Sender {
         let offset = self.offset_of(number);
         let mut packet = self.packet(now, number, &segment, offset);
         packet.flags |= flags::RETRANSMISSION;
+        packet.set_ecn(self.marking.retransmission);
         self.on_transmitted(now, segment.len, in_flight);
         packet
     }
