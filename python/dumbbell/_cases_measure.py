@@ -84,6 +84,13 @@ class Runs:
             self._tables[key] = columns(self._results[variant], name)
         return self._tables[key]
 
+    def _in_phase(self, table: Columns, measure: Measure, variant: str) -> NDArray[np.bool_]:
+        flows = self._table(variant, "flow_series")
+        if "t" not in table:
+            raise ValueError(f"table {measure.table} is no time series")
+        chosen = (flows["flow"] == measure.where["flow"]) & (flows["phase"] == measure.phase)
+        return np.isin(table["t"], flows["t"][chosen])
+
     def _statistic(self, measure: Measure, variant: str) -> float:
         assert measure.table is not None
         assert measure.column is not None
@@ -100,6 +107,8 @@ class Runs:
         keep = np.ones(len(values), dtype=bool)
         for name, wanted in measure.where.items():
             keep &= _matches(table[name], wanted)
+        if measure.phase is not None:
+            keep &= self._in_phase(table, measure, variant)
         keep &= _in_window(table, measure)
         if measure.statistic == "count":
             return float(np.count_nonzero(keep))

@@ -61,6 +61,8 @@ class Measure(Model):
     column: _Text | None = None
     where: Annotated[dict[str, str | _Number | Range], Field(default_factory=dict)]
     """Rows of the table to use: name = value or a range."""
+    phase: _Text | None = None
+    """Rows at whose time the flow, that of `where`, is in this phase."""
     from_: Annotated[Time, Field(alias="from")] = 0
     to: Time | None = None
     """Rows from `from` up to, not including, `to`."""
@@ -81,13 +83,15 @@ class Measure(Model):
         if len(given) != 1:
             fail("expected one of summary, table or value", given[-1] if given else "summary")
         if self.table is None:
-            for name in ("column", "statistic", "to"):
+            for name in ("column", "statistic", "phase", "to"):
                 if getattr(self, name) is not None:
                     fail("needs a table", name)
         else:
             for name in ("column", "statistic"):
                 if getattr(self, name) is None:
                     fail("missing; a table needs it", name)
+            if self.phase is not None and "flow" not in self.where:
+                fail("needs where.flow", "phase")
         return self
 
     @property

@@ -37,7 +37,8 @@ def directory() -> Path:
 def find(names: Sequence[str] | None = None, *, home: Path | None = None) -> list[Path]:
     """Files of the named cases (of all if None), in order. Raises UsageError.
 
-    A name is that of a case in `home`, or the path of a case or of a directory of them.
+    A name is that of a case in `home` or of a family of them (bbr for BBR-01, BBR-A01, ...), or the
+    path of a case or of a directory of them.
     """
     if not names:
         return _files(directory() if home is None else home)
@@ -51,9 +52,13 @@ def find(names: Sequence[str] | None = None, *, home: Path | None = None) -> lis
         else:
             files = _files(directory() if home is None else home)
             known = {file.stem.lower(): file for file in files}
-            if name.lower() not in known:
+            family = [file for stem, file in known.items() if stem.startswith(f"{name.lower()}-")]
+            if name.lower() in known:
+                found.append(known[name.lower()])
+            elif family:
+                found += family
+            else:
                 raise UsageError(f'case "{name}": there is no such case{suggest(name, known)}')
-            found.append(known[name.lower()])
     return found
 
 

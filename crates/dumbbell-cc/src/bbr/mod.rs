@@ -10,9 +10,9 @@ mod aggregation;
 mod policer;
 mod settings;
 
+use crate::quiet::QuietSpan;
 use aggregation::Aggregation;
 use policer::{Policer, Sample, Verdict};
-use crate::quiet::QuietSpan;
 use rand_core::RngCore;
 use rand_pcg::Pcg32;
 use settings::Settings;

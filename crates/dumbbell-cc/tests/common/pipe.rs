@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use dumbbell_cc::{Ack, CaState, Congestion, CongestionKind, Controller, Nanos, RateSample, Start};
+use dumbbell_cc::{
+    Ack, CaState, Congestion, CongestionKind, Controller, Lost, Nanos, RateSample, Start,
+};
 use rand_core::{RngCore, SeedableRng};
 
 use super::{MSS, S};
@@ -152,6 +154,9 @@ impl Pipe {
             sce: false,
         });
         self.to_repair = self.to_repair.saturating_sub(1);
+        if self.cc.wants_sent() {
+            self.cc.on_sent(self.now, MSS, self.inflight);
+        }
         if self.ce > 0.0 || self.sce > 0.0 || self.ce_every > 0 {
             let even = self.ce_every > 0 && number % self.ce_every == 0;
             let (ce, sce) = (even || self.chance(self.ce), self.chance(self.sce));
@@ -232,6 +237,15 @@ impl Pipe {
                 }
                 newly_lost += BYTES;
                 self.inflight -= BYTES;
+                self.cc.on_lost(&Lost {
+                    now: self.now,
+                    number: self.first,
+                    bytes: MSS,
+                    tx_in_flight: front.inflight,
+                    lost: self.lost + newly_lost - front.lost,
+                    delivered: self.delivered,
+                    app_limited: false,
+                });
                 // What was sent before the cut is part of the same event.
                 if front.repair {
                     self.to_repair += 1;
