@@ -91,18 +91,7 @@ pub(crate) fn delay_params() -> [ParamInfo; 2] {
 }
 
 pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
-    let law = Ledbat {
-        target: params.number("target"),
-        gain: params.number("gain"),
-        init_cwnd: params.count("init_cwnd"),
-        min_cwnd: params.count("min_cwnd"),
-        allowed_increase: params.count("allowed_increase"),
-        slow_start: params.flag("slow_start"),
-        delay: QueueingDelay::new(
-            params.count("base_history") as usize,
-            params.count("current_filter") as usize,
-        ),
-    };
+    let law = Ledbat::new(params);
     Box::new(LossBased::new(law, params))
 }
 
@@ -119,6 +108,21 @@ struct Ledbat {
 }
 
 impl Ledbat {
+    fn new(params: &Params) -> Self {
+        Self {
+            target: params.number("target"),
+            gain: params.number("gain"),
+            init_cwnd: params.count("init_cwnd"),
+            min_cwnd: params.count("min_cwnd"),
+            allowed_increase: params.count("allowed_increase"),
+            slow_start: params.flag("slow_start"),
+            delay: QueueingDelay::new(
+                params.count("base_history") as usize,
+                params.count("current_filter") as usize,
+            ),
+        }
+    }
+
     /// 1 over an empty queue, 0 at the target, negative beyond it.
     fn off_target(&self) -> f64 {
         (self.target - self.delay.queueing() as f64) / self.target
@@ -166,6 +170,10 @@ impl Law for Ledbat {
         let used = window.to_segments(ack.inflight_before) + self.allowed_increase;
         let change = step.min(used as f64 - cwnd);
         window.add(change, self.min_cwnd);
+        if window.in_slow_start() {
+            // Or what falls below the threshold would double again.
+            window.set_ssthresh(window.segments());
+        }
     }
 
     /// Halved by loss, once a round trip; one segment after a timeout.
@@ -180,5 +188,63 @@ impl Law for Ledbat {
         out("queueing_delay_ms", self.delay.queueing() as f64 / 1e6);
         out("base_delay_ms", self.delay.base().unwrap_or(0) as f64 / 1e6);
         out("off_target", self.off_target());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Map;
+
+    const MS: u64 = 1_000_000;
+
+    /// That takes each sample as the current delay.
+    fn law() -> Ledbat {
+        let params = Params::check(NAME, &info().params, &Map::new()).unwrap();
+        Ledbat { delay: QueueingDelay::new(10, 1), ..Ledbat::new(&params) }
+    }
+
+    fn window(segments: u64) -> Window {
+        let mut window = Window::new();
+        window.start(&Start {
+            now: 0,
+            mss: 1000,
+            initial_window: 1000 * segments,
+            rtt: None,
+            ecn: crate::EcnMode::Off,
+        });
+        window
+    }
+
+    /// RFC 6817 section 2.4.2 by hand: base delay 40 ms, TARGET 100 ms, GAIN 1.
+    #[test]
+    fn window_follows_the_formula_of_the_rfc() {
+        let mut law = law();
+        let mut window = window(2);
+        law.delay.add(0, 40 * MS);
+        for (queueing_ms, acked, cwnd) in [
+            (0, 1000, 2.0 + 1.0 / 2.0),
+            (50, 2000, 2.5 + 0.5 * 2.0 / 2.5),
+            (100, 5000, 2.9),
+            (200, 1000, 2.9 - 1.0 / 2.9),
+            (150, 500, 2.555_172_413_793_103 - 0.5 * 0.5 / 2.555_172_413_793_103),
+            (1000, 1000, 2.0),
+        ] {
+            law.delay.add(MS, (40 + queueing_ms) * MS);
+            let ack = Ack { acked, inflight_before: 100_000, ..Ack::default() };
+            law.avoid(&ack, acked, &mut window);
+            assert!((window.exact() - cwnd).abs() < 1e-9, "{queueing_ms}: {}", window.exact());
+        }
+    }
+
+    /// At most ALLOWED_INCREASE beyond the data in flight.
+    #[test]
+    fn window_stays_near_what_is_in_flight() {
+        let mut law = law();
+        let mut window = window(50);
+        law.delay.add(0, 40 * MS);
+        let ack = Ack { acked: 1000, inflight_before: 10_000, ..Ack::default() };
+        law.avoid(&ack, 1000, &mut window);
+        assert_eq!(window.exact(), 11.0);
     }
 }

@@ -9,7 +9,7 @@
 use crate::Controller;
 use crate::event::{Ack, Nanos};
 use crate::ledbat::delay_params;
-use crate::loss_based::{self, Cause, Cut, Law, LossBased};
+use crate::loss_based::{self, Cut, Law, LossBased};
 use crate::params::{ParamInfo, Params};
 use crate::queueing_delay::QueueingDelay;
 use crate::registry::ControllerInfo;
@@ -79,22 +79,7 @@ pub(crate) fn info() -> ControllerInfo {
 }
 
 pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
-    let law = LedbatPlusPlus {
-        target: params.number("target"),
-        gain_divisor: params.number("gain_divisor"),
-        decrease: params.number("decrease"),
-        slowdown_cwnd: params.count("slowdown_cwnd"),
-        slowdown_rtts: params.count("slowdown_rtts"),
-        spacing: params.number("slowdown_spacing"),
-        delay: QueueingDelay::new(
-            params.count("base_history") as usize,
-            params.count("current_filter") as usize,
-        ),
-        srtt: 0,
-        phase: Phase::SlowStart,
-        next_slowdown: None,
-        slowdowns: params.flag("slowdown").then_some(0),
-    };
+    let law = LedbatPlusPlus::new(params);
     Box::new(LossBased::new(law, params))
 }
 
@@ -107,7 +92,6 @@ enum Phase {
     Slowdown {
         since: Nanos,
         until: Nanos,
-        back_to: u64,
     },
     /// Back to where the slowdown began, or, without `since`, up after a timeout.
     Ramp {
@@ -126,6 +110,8 @@ struct LedbatPlusPlus {
     spacing: f64,
     delay: QueueingDelay,
     srtt: Nanos,
+    /// Window that a congestion event leaves, segments.
+    after_cut: u64,
     phase: Phase,
     next_slowdown: Option<Nanos>,
     /// How many there have been; none if they are off.
@@ -133,6 +119,26 @@ struct LedbatPlusPlus {
 }
 
 impl LedbatPlusPlus {
+    fn new(params: &Params) -> Self {
+        Self {
+            target: params.number("target"),
+            gain_divisor: params.number("gain_divisor"),
+            decrease: params.number("decrease"),
+            slowdown_cwnd: params.count("slowdown_cwnd"),
+            slowdown_rtts: params.count("slowdown_rtts"),
+            spacing: params.number("slowdown_spacing"),
+            delay: QueueingDelay::new(
+                params.count("base_history") as usize,
+                params.count("current_filter") as usize,
+            ),
+            srtt: 0,
+            after_cut: 2,
+            phase: Phase::SlowStart,
+            next_slowdown: None,
+            slowdowns: params.flag("slowdown").then_some(0),
+        }
+    }
+
     /// Section 4.2: 1 / min(16, ceil(2 TARGET / base)).
     fn gain(&self) -> f64 {
         let base = self.delay.base().unwrap_or(1).max(1) as f64;
@@ -166,7 +172,7 @@ impl LedbatPlusPlus {
 
     fn begin_slowdown(&mut self, ack: &Ack, window: &mut Window) {
         let until = ack.now.saturating_add(self.slowdown_rtts.saturating_mul(self.srtt));
-        self.phase = Phase::Slowdown { since: ack.now, until, back_to: window.segments() };
+        self.phase = Phase::Slowdown { since: ack.now, until };
         self.slowdowns = self.slowdowns.map(|count| count + 1);
         window.set_ssthresh(window.segments());
         window.set(self.slowdown_cwnd.min(window.segments()));
@@ -236,32 +242,30 @@ impl Law for LedbatPlusPlus {
         let change = self.change(cwnd) * round;
         if change < 0.0 || ack.cwnd_limited {
             window.add(change, 2);
+            if window.in_slow_start() {
+                window.set_ssthresh(window.segments());
+            }
         }
     }
 
-    /// Loss halves the window as it does Reno's; in a slowdown, the window to come back to.
+    /// Loss halves the window as it does Reno's; in a slowdown and on the way up from it or from a
+    /// timeout, the aim too, which is not what little window there is then.
     fn cut(&mut self, cut: &Cut, window: &Window) -> u64 {
-        match &mut self.phase {
-            Phase::Slowdown { back_to, .. } => {
-                *back_to = (*back_to / 2).max(2);
-                return *back_to;
+        let half = (cut.base / 2).max(2);
+        match self.phase {
+            Phase::Slowdown { .. } => self.after_cut = self.slowdown_cwnd,
+            Phase::Ramp { .. } => self.after_cut = half,
+            Phase::SlowStart | Phase::Avoidance => {
+                self.enter_avoidance(cut.now);
+                self.after_cut = half;
+                return half;
             }
-            // A timeout on the way up: the aim stays what it was, so that timeouts in a row do not
-            // leave the window at its least.
-            Phase::Ramp { .. } if cut.cause == Cause::Timeout => {
-                return (window.ssthresh() / 2).max(2);
-            }
-            _ => {}
         }
-        self.enter_avoidance(cut.now);
-        (cut.base / 2).max(2)
+        (window.ssthresh() / 2).max(2)
     }
 
     fn window_after_cut(&self, ssthresh: u64) -> u64 {
-        match self.phase {
-            Phase::Slowdown { .. } => self.slowdown_cwnd.min(ssthresh),
-            _ => ssthresh,
-        }
+        self.after_cut.min(ssthresh)
     }
 
     fn on_timeout(&mut self) {
@@ -290,5 +294,44 @@ impl Law for LedbatPlusPlus {
         out("base_delay_ms", self.delay.base().unwrap_or(0) as f64 / 1e6);
         out("gain", self.gain());
         out("slowdowns", self.slowdowns.unwrap_or(0) as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Map;
+
+    const MS: Nanos = 1_000_000;
+
+    fn law(base: Nanos, queueing: Nanos) -> LedbatPlusPlus {
+        let params = Params::check(NAME, &info().params, &Map::new()).unwrap();
+        let mut law = LedbatPlusPlus::new(&params);
+        law.delay.add(0, base);
+        for _ in 0..4 {
+            law.delay.add(1, base + queueing);
+        }
+        law
+    }
+
+    /// Section 4.2 with TARGET = 60 ms.
+    #[test]
+    fn gain_falls_with_the_base_delay() {
+        for (base, divisor) in
+            [(1, 16.0), (8, 15.0), (20, 6.0), (60, 2.0), (119, 2.0), (120, 1.0), (300, 1.0)]
+        {
+            assert_eq!(law(base * MS, 0).gain(), 1.0 / divisor, "{base} ms");
+        }
+    }
+
+    /// Section 4.3: GAIN below the target; above it the decrease, half the window at most.
+    #[test]
+    fn decrease_is_multiplicative() {
+        let change = |queueing| law(20 * MS, queueing).change(100.0);
+        assert_eq!(change(0), 1.0 / 6.0);
+        assert_eq!(change(60 * MS), 1.0 / 6.0);
+        assert!((change(66 * MS) - (1.0 / 6.0 - 10.0)).abs() < 1e-9);
+        assert!((change(90 * MS) - (1.0 / 6.0 - 50.0)).abs() < 1e-9);
+        assert_eq!(change(300 * MS), -50.0);
     }
 }

@@ -8,6 +8,7 @@ use crate::event::{
     Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Nanos, Rto, Start, Undo,
 };
 use crate::params::{ParamInfo, Params};
+use crate::slow_start::careful_resume::{self, CarefulResume};
 use crate::slow_start::{self, SlowStart, View};
 use crate::window::Window;
 use crate::window_pacing::WindowPacing;
@@ -155,6 +156,7 @@ pub(crate) fn params(slow_start: &'static str) -> Vec<ParamInfo> {
         ),
     ];
     params.extend(slow_start::params(slow_start));
+    params.extend(careful_resume::params());
     params.extend(WindowPacing::params());
     params
 }
@@ -186,6 +188,7 @@ pub(crate) struct LossBased<L> {
     initial_ssthresh: u64,
     pub(crate) window: Window,
     slow_start: Box<dyn SlowStart>,
+    resume: Option<CarefulResume>,
     pacing: WindowPacing,
     state: CaState,
     /// Window and law before the last cut.
@@ -201,9 +204,30 @@ impl<L: Law> LossBased<L> {
             initial_ssthresh: params.count("initial_ssthresh"),
             window: Window::new(),
             slow_start: slow_start::build(params),
+            resume: CarefulResume::new(params),
             pacing: WindowPacing::new(params),
             state: CaState::Open,
             saved: None,
+        }
+    }
+
+    #[inline]
+    fn grow(&mut self, ack: &Ack) {
+        if self.window.in_slow_start()
+            && let Some(delay_min) = self.law.slow_start_delay(ack)
+        {
+            let view =
+                View { cwnd: self.window.segments(), delay_min, paced: self.pacing.enabled() };
+            if self.slow_start.on_ack(ack, &view) {
+                let excess = self.slow_start.excess() / self.window.mss();
+                if excess > 0 {
+                    self.window.set(self.window.segments().saturating_sub(excess).max(2));
+                }
+                self.window.exit_slow_start();
+            }
+        }
+        if ack.advances {
+            self.law.grow(ack, &mut self.window, self.slow_start.as_mut());
         }
     }
 
@@ -222,6 +246,9 @@ impl<L: Law> Controller for LossBased<L> {
         if self.initial_ssthresh > 0 {
             self.window.set_ssthresh(self.initial_ssthresh);
         }
+        if let Some(resume) = &mut self.resume {
+            resume.start(event.initial_window);
+        }
         self.pacing.set_srtt(event.rtt.unwrap_or(0));
         self.law.start(event, &mut self.window);
     }
@@ -231,20 +258,11 @@ impl<L: Law> Controller for LossBased<L> {
         self.pacing.set_srtt(ack.srtt);
         self.state = ack.state;
         self.law.observe(ack, &mut self.window);
-        if in_reduction(ack.state) {
-            return;
+        if !in_reduction(ack.state) && !self.resume.as_ref().is_some_and(CarefulResume::holds) {
+            self.grow(ack);
         }
-        if self.window.in_slow_start()
-            && let Some(delay_min) = self.law.slow_start_delay(ack)
-        {
-            let view =
-                View { cwnd: self.window.segments(), delay_min, paced: self.pacing.enabled() };
-            if self.slow_start.on_ack(ack, &view) {
-                self.window.exit_slow_start();
-            }
-        }
-        if ack.advances {
-            self.law.grow(ack, &mut self.window, self.slow_start.as_mut());
+        if let Some(resume) = &mut self.resume {
+            resume.on_ack(ack, &mut self.window);
         }
     }
 
@@ -266,6 +284,9 @@ impl<L: Law> Controller for LossBased<L> {
         {
             reduced = (base as f64 * beta) as u64;
         }
+        if let Some(resume) = &mut self.resume {
+            reduced = resume.on_congestion(&self.window).unwrap_or(reduced);
+        }
         self.window.cut(reduced);
         let after = self.law.window_after_cut(self.window.ssthresh());
         self.window.set(after);
@@ -285,6 +306,9 @@ impl<L: Law> Controller for LossBased<L> {
             self.law.cut(&cut, &self.window)
         });
         self.law.on_timeout();
+        if let Some(resume) = &mut self.resume {
+            resume.on_timeout();
+        }
         self.window.timeout(ssthresh, event.inflight);
         self.slow_start.on_timeout();
     }
@@ -328,12 +352,18 @@ impl<L: Law> Controller for LossBased<L> {
 
     fn pacing_rate(&self) -> Option<f64> {
         match self.law.pace(&self.window) {
+            Pace::Frame if self.resume.as_ref().is_some_and(CarefulResume::paces) => {
+                self.pacing.rate_of(&self.window, 1.0)
+            }
             Pace::Frame => self.pacing.rate(&self.window),
             Pace::Rate(rate) => Some(rate),
         }
     }
 
     fn phase(&self) -> &'static str {
+        if let Some(phase) = self.resume.as_ref().and_then(CarefulResume::phase) {
+            return phase;
+        }
         match self.state {
             CaState::Recovery => "recovery",
             CaState::Cwr => "cwr",

@@ -67,6 +67,11 @@ impl WindowPacing {
         } else {
             self.avoidance_gain
         };
-        Some(gain * window.bytes() as f64 * 1e9 / self.srtt as f64)
+        self.rate_of(window, gain)
+    }
+
+    /// `gain` windows a round trip, asked for or not.
+    pub(crate) fn rate_of(&self, window: &Window, gain: f64) -> Option<f64> {
+        (self.srtt > 0).then(|| gain * window.bytes() as f64 * 1e9 / self.srtt as f64)
     }
 }

@@ -6,8 +6,10 @@
 //! ([`mode`]). Loss counts only there; the window is Copa's own in recovery too, and marks are not
 //! asked for, since the paper has no answer to them.
 //!
-//! Beyond the paper: the velocity never more than doubles the window in a round trip, and a timeout
-//! begins slow start again at the least window.
+//! Beyond the paper: an ACK that asks for the other direction takes the velocity back at once, as in
+//! mvfst, where the paper compares windows once a round trip and so turns a round trip too late; the
+//! velocity never more than doubles the window in a round trip; a timeout begins slow start again at
+//! the least window.
 
 mod mode;
 #[cfg(test)]
@@ -57,6 +59,13 @@ pub(crate) fn info() -> ControllerInfo {
                 0.1,
                 (0.001, 0.999),
                 "part of the RTT's range of four round trips that is nearly empty (section 2.2: 0.1)",
+            ),
+            ParamInfo::new(
+                "empty_segments",
+                "number",
+                1.5,
+                (0.0, 1000.0),
+                "so is a queue of this many own segments: delayed ACKs add one to all RTTs but the least",
             ),
             ParamInfo::new(
                 "min_rtt_window",
@@ -153,6 +162,7 @@ impl Copa {
                 default_delta: params.number("delta"),
                 empty_rounds: params.number("empty_rounds"),
                 empty_part: params.number("empty_part"),
+                empty_segments: params.number("empty_segments"),
             },
             min_rtt_window: params.time("min_rtt_window"),
             standing_part: params.number("standing_part"),
@@ -218,9 +228,15 @@ impl Copa {
         velocity.from = self.cwnd;
     }
 
+    /// The window has to turn: not with the velocity that it has gathered.
+    fn turn(&mut self, direction: Direction) {
+        self.velocity = Velocity { value: 1.0, direction, rounds: 0, from: self.cwnd };
+    }
+
     fn move_window(&mut self, ack: &Ack) {
         let acked = ack.acked as f64 / self.mss as f64;
         let up = self.below_target();
+        let direction = if up { Direction::Up } else { Direction::Down };
         if self.slow_start {
             if up {
                 if ack.cwnd_limited {
@@ -229,8 +245,9 @@ impl Copa {
                 return;
             }
             self.slow_start = false;
-            self.velocity =
-                Velocity { value: 1.0, direction: Direction::Down, rounds: 0, from: self.cwnd };
+            self.turn(direction);
+        } else if self.velocity.value > 1.0 && direction != self.velocity.direction {
+            self.turn(direction);
         }
         let step = self.velocity.value * acked / (self.mode.delta() * self.cwnd);
         if !up {
@@ -264,7 +281,8 @@ impl Controller for Copa {
             return;
         };
         let range = rtts.max.get().saturating_sub(rtts.min.get());
-        self.mode.observe(ack.now, ack.srtt, self.queueing(), range);
+        let segment = rtts.standing.get() as f64 / self.cwnd;
+        self.mode.observe(ack.now, ack.srtt, self.queueing(), range, segment);
         if ack.round_start {
             self.mode.round();
             if !self.slow_start {

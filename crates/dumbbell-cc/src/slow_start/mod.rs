@@ -3,13 +3,16 @@
 //! The controller grows its window by [`SlowStart::growth`] on each ACK and leaves slow start, with
 //! `ssthresh` = cwnd, where [`SlowStart::on_ack`] says so or where loss or a mark ends it.
 
+pub(crate) mod careful_resume;
 mod classic;
 mod hystart;
 mod hystart_plus_plus;
+mod search;
 
 pub use classic::Classic;
 pub use hystart::{HyStart, HyStartSettings};
 pub use hystart_plus_plus::{HyStartPlusPlus, HyStartPlusPlusSettings};
+pub use search::{Search, SearchSettings};
 
 use crate::event::{Ack, Nanos};
 use crate::params::{ParamInfo, Params};
@@ -35,6 +38,11 @@ pub trait SlowStart: Send {
         acked
     }
 
+    /// Bytes by which the window is too large where [`on_ack`](Self::on_ack) leaves slow start.
+    fn excess(&self) -> u64 {
+        0
+    }
+
     /// Loss or a mark has ended slow start.
     fn on_congestion(&mut self) {}
 
@@ -52,9 +60,9 @@ pub(crate) fn params(default: &'static str) -> Vec<ParamInfo> {
     vec![
         ParamInfo::choice(
             "hystart",
-            &["classic", "hystart", "hystart++"],
+            &["classic", "hystart", "hystart++", "search"],
             default,
-            "slow start: classic (RFC 5681), hystart (ACK train and delay, Linux), hystart++ (RFC 9406)",
+            "slow start: classic (RFC 5681), hystart (ACK train and delay, Linux), hystart++ (RFC 9406), search (draft-chung-ccwg-search)",
         ),
         ParamInfo::choice(
             "hystart_detect",
@@ -118,6 +126,33 @@ pub(crate) fn params(default: &'static str) -> Vec<ParamInfo> {
             (1.0, 1e9),
             "hystart++: growth per ACK at most, if not paced",
         ),
+        ParamInfo::new(
+            "search_window",
+            "number",
+            3.5,
+            (0.1, 100.0),
+            "search: first round-trip times over which delivery is compared (WINDOW_SIZE)",
+        ),
+        ParamInfo::new("search_bins", "count", 10, (2.0, 128.0), "search: bins of that window (W)"),
+        ParamInfo::new(
+            "search_extra_bins",
+            "count",
+            15,
+            (1.0, 128.0),
+            "search: bins kept beyond it, for RTTs up to that long (EXTRA_BINS)",
+        ),
+        ParamInfo::new(
+            "search_threshold",
+            "fraction",
+            0.35,
+            (0.01, 0.99),
+            "search: shortfall from doubled delivery that ends slow start (THRESH)",
+        ),
+        ParamInfo::flag(
+            "search_drain",
+            true,
+            "search: take back what was sent beyond the capacity (exit_slow_start of version 3)",
+        ),
     ]
 }
 
@@ -142,6 +177,13 @@ pub(crate) fn build(params: &Params) -> Box<dyn SlowStart> {
             css_growth_divisor: params.count("css_growth_divisor"),
             css_rounds: params.count("css_rounds"),
             l: params.count("hystart_l"),
+        })),
+        "search" => Box::new(Search::new(SearchSettings {
+            window_factor: params.number("search_window"),
+            bins: params.count("search_bins") as usize,
+            extra_bins: params.count("search_extra_bins") as usize,
+            threshold: params.number("search_threshold"),
+            drain: params.flag("search_drain"),
         })),
         _ => Box::new(Classic),
     }

@@ -12,12 +12,15 @@ pub(super) struct Utility {
     pub(super) loss: f64,
     /// Latency gradients up to this are noise.
     pub(super) tolerance: f64,
+    /// A falling latency counts for the rate as a rising one counts against it.
+    pub(super) reward_drain: bool,
 }
 
 impl Utility {
     /// x^t - b x dRTT/dt - c x L.
     pub(super) fn of(&self, rate: f64, gradient: f64, loss: f64) -> f64 {
-        let gradient = if gradient.abs() < self.tolerance { 0.0 } else { gradient };
+        let counts = gradient.abs() >= self.tolerance && (gradient > 0.0 || self.reward_drain);
+        let gradient = if counts { gradient } else { 0.0 };
         libm::pow(rate, self.exponent) - self.latency * rate * gradient - self.loss * rate * loss
     }
 }
@@ -85,8 +88,13 @@ impl Ascent {
 mod tests {
     use super::*;
 
-    const UTILITY: Utility =
-        Utility { exponent: 0.9, latency: 900.0, loss: 11.35, tolerance: 0.01 };
+    const UTILITY: Utility = Utility {
+        exponent: 0.9,
+        latency: 900.0,
+        loss: 11.35,
+        tolerance: 0.01,
+        reward_drain: false,
+    };
     const SETTINGS: AscentSettings =
         AscentSettings { conversion: 1.0, boundary: 0.05, boundary_step: 0.1 };
 
@@ -97,6 +105,9 @@ mod tests {
         assert!((UTILITY.of(100.0, 0.05, 0.0) - (free - 4500.0)).abs() < 1e-9);
         assert!((UTILITY.of(100.0, 0.0, 0.1) - (free - 113.5)).abs() < 1e-9);
         assert_eq!(UTILITY.of(100.0, 0.0099, 0.0), free, "noise");
+        assert_eq!(UTILITY.of(100.0, -0.05, 0.0), free);
+        let rewarding = Utility { reward_drain: true, ..UTILITY };
+        assert!((rewarding.of(100.0, -0.05, 0.0) - (free + 4500.0)).abs() < 1e-9);
     }
 
     /// c = 11.35 makes the rate worth raising at random loss below 5 %, for rates up to 100 Mbit/s.

@@ -5,14 +5,13 @@
 //! intervals at (1 + epsilon) and (1 - epsilon) of the rate, in random order, give the slope, and
 //! [`ascent`] the step. While results are awaited the base rate is sent.
 //!
-//! What the paper leaves open: a timeout halves the rate; the window is a multiple of rate times
+//! A falling latency counts as none unless `reward_drain` asks for it: while a queue drains it would
+//! reward the higher of two rates, and the flow would fill the queue again. What the paper leaves open: a timeout halves the rate; the window is a multiple of rate times
 //! smoothed RTT, so that it only limits a flow whose ACKs stay away; a pair that the application or
 //! the window kept from its rates says nothing and is tried again. Marks are not asked for.
 
 mod ascent;
 mod monitor;
-#[cfg(test)]
-mod tests;
 
 use rand_core::RngCore;
 use rand_pcg::Pcg32;
@@ -70,6 +69,11 @@ pub(crate) fn info() -> ControllerInfo {
                 (0.0, 1.0),
                 "latency gradients below this are taken for noise (section 4: 0.01)",
             ),
+            ParamInfo::flag(
+                "reward_drain",
+                false,
+                "count a falling latency for the rate, as the formula has it but not its reason",
+            ),
             ParamInfo::new(
                 "epsilon",
                 "fraction",
@@ -105,6 +109,13 @@ pub(crate) fn info() -> ControllerInfo {
                 (1.0, 1e6),
                 "a monitor interval is a round trip, but at least the time of this many segments",
             ),
+            ParamInfo::new(
+                "initial_packets",
+                "segments",
+                2,
+                (1.0, 1e6),
+                "segments a round trip at the start (PCC Allegro, NSDI 2015: 2)",
+            ),
             ParamInfo::new("min_rate", "rate", 10_000.0, (1.0, 1e12), "least rate"),
             ParamInfo::new(
                 "cwnd_gain",
@@ -127,6 +138,7 @@ struct Settings {
     ascent: AscentSettings,
     epsilon: f64,
     interval_packets: f64,
+    initial_packets: f64,
     /// Bytes per second.
     min_rate: f64,
     cwnd_gain: f64,
@@ -141,9 +153,9 @@ struct Pair {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Doubling; the best utility so far.
+    /// Doubling; the best utility so far, 0 being that of sending nothing.
     Starting {
-        best: Option<f64>,
+        best: f64,
     },
     Learning(Pair),
 }
@@ -176,6 +188,7 @@ impl Vivace {
                 latency: params.number("latency_coefficient"),
                 loss: params.number("loss_coefficient"),
                 tolerance: params.number("gradient_tolerance"),
+                reward_drain: params.flag("reward_drain"),
             },
             ascent: AscentSettings {
                 conversion: params.number("conversion"),
@@ -184,6 +197,7 @@ impl Vivace {
             },
             epsilon: params.number("epsilon"),
             interval_packets: params.count("interval_packets") as f64,
+            initial_packets: params.count("initial_packets") as f64,
             min_rate: params.number("min_rate") / 8.0,
             cwnd_gain: params.number("cwnd_gain"),
         };
@@ -194,7 +208,7 @@ impl Vivace {
             rate: 0.0,
             sending: 0.0,
             srtt: 0,
-            state: State::Starting { best: None },
+            state: State::Starting { best: 0.0 },
             monitor: None,
             ascent: Ascent::new(settings.ascent),
             trials: Vec::with_capacity(2),
@@ -210,10 +224,10 @@ impl Vivace {
         self.rate = rate.clamp(self.settings.min_rate, MAX_RATE);
     }
 
-    /// The first RTT gives a rate: the initial window over it.
+    /// The first RTT gives a rate.
     fn first_rtt(&mut self, now: Nanos, rtt: Nanos) {
         self.srtt = rtt.max(1);
-        self.set_rate(self.initial_segments * self.mss as f64 * 1e9 / self.srtt as f64);
+        self.set_rate(self.settings.initial_packets * self.mss as f64 * 1e9 / self.srtt as f64);
         self.sending = self.rate;
         self.monitor = Some(Monitor::new(now, Purpose::Start, self.rate));
     }
@@ -281,8 +295,8 @@ impl Vivace {
         self.utility = self.settings.utility.of(mbit, report.gradient, report.loss);
         match &mut self.state {
             State::Starting { best } => {
-                if best.is_none_or(|best| self.utility > best) {
-                    *best = Some(self.utility);
+                if self.utility > *best {
+                    *best = self.utility;
                     self.set_rate(2.0 * self.rate);
                     self.begin(now, Purpose::Start);
                 } else {
