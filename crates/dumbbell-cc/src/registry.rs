@@ -6,9 +6,9 @@ use thiserror::Error;
 
 use crate::params::{ParamInfo, Params};
 use crate::{
-    Controller, bbr, bbr3, bic, copa, ctcp, cubic, cubic_sce, dctcp, dctcp_sce, fast, fast_at,
-    fixed, highspeed, htcp, illinois, ledbat, ledbat_pp, prague, rate, reno, reno_sce, scalable,
-    scalable_classic, vegas, veno, vivace, westwood, yeah,
+    Controller, bbr, bbr3, bic, cdg, copa, ctcp, cubic, cubic_sce, dctcp, dctcp_sce, fast, fast_at,
+    fixed, highspeed, htcp, hybla, illinois, ledbat, ledbat_pp, lp, nv, prague, rate, reno,
+    reno_sce, scalable, scalable_classic, vegas, veno, vivace, westwood, yeah,
 };
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
@@ -86,6 +86,7 @@ const CONTROLLERS: &[Entry] = &[
     Entry { name: bbr::NAME, info: bbr::info, build: bbr::build },
     Entry { name: bbr3::NAME, info: bbr3::info, build: bbr3::build },
     Entry { name: bic::NAME, info: bic::info, build: bic::build },
+    Entry { name: cdg::NAME, info: cdg::info, build: cdg::build },
     Entry { name: copa::NAME, info: copa::info, build: copa::build },
     Entry { name: ctcp::NAME, info: ctcp::info, build: ctcp::build },
     Entry { name: cubic::NAME, info: cubic::info, build: cubic::build },
@@ -97,9 +98,12 @@ const CONTROLLERS: &[Entry] = &[
     Entry { name: fixed::NAME, info: fixed::info, build: fixed::build },
     Entry { name: highspeed::NAME, info: highspeed::info, build: highspeed::build },
     Entry { name: htcp::NAME, info: htcp::info, build: htcp::build },
+    Entry { name: hybla::NAME, info: hybla::info, build: hybla::build },
     Entry { name: illinois::NAME, info: illinois::info, build: illinois::build },
     Entry { name: ledbat::NAME, info: ledbat::info, build: ledbat::build },
     Entry { name: ledbat_pp::NAME, info: ledbat_pp::info, build: ledbat_pp::build },
+    Entry { name: lp::NAME, info: lp::info, build: lp::build },
+    Entry { name: nv::NAME, info: nv::info, build: nv::build },
     Entry { name: prague::NAME, info: prague::info, build: prague::build },
     Entry { name: rate::NAME, info: rate::info, build: rate::build },
     Entry { name: reno::NAME, info: reno::info, build: reno::build },
