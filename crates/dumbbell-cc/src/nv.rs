@@ -396,6 +396,10 @@ impl Law for Nv {
             self.on_sample(ack, rtt, window);
         }
         if ack.state != self.state {
+            if ack.state == CaState::Open {
+                // What recovery delivered is not the work of one ACK.
+                self.una = ack.snd_una;
+            }
             self.set_state(ack.state);
         }
     }
