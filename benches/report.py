@@ -99,6 +99,18 @@ def run_table(rows: list[Row]) -> list[str]:
     return table(header, body)
 
 
+def compiled_line(controllers: dict[str, float]) -> list[str]:
+    delayed = controllers.get("compiled_over_built_in_delayed_acks")
+    every = controllers.get("compiled_over_built_in_every_ack")
+    if delayed is None or every is None:
+        return []
+    return [
+        f"- A run of S1 with AIMD compiled by Numba takes {delayed:.2f} times as long as with the "
+        f"built-in Reno, which does the same, and {every:.2f} times where each packet is "
+        "acknowledged."
+    ]
+
+
 def page(speed: Document, peers: Document) -> str:
     rows = speed["measurements"] + peers["measurements"]
     machine = speed["machine"]
@@ -140,6 +152,7 @@ def page(speed: Document, peers: Document) -> str:
             "MiB are Python and the libraries.",
             f"- A controller written in Python takes {python:,.0f} ACKs a CPU second, against "
             f"{built_in:,.0f} for the same one in Rust.",
+            *compiled_line(controllers),
             "",
         ]
     lines += [

@@ -17,11 +17,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from measurement import Measurement, cpu_seconds, save
 
 from dumbbell import CongestionControl, _core
+from dumbbell._plugins import Factory
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -267,6 +269,31 @@ def python_controller(runs: int) -> dict[str, float]:
     return {f"{name}_controller_acks_per_cpu_s": rate for name, rate in best.items()}
 
 
+def compiled_controller(runs: int) -> dict[str, float]:
+    """Run time with AIMD compiled by Numba, over that with the built-in Reno, which does the same.
+
+    The median of as many pairs, so that what else the machine does meets both alike.
+    """
+    sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+    from aimd_compiled import AimdCompiled
+
+    def spent(cc: str, ack_every: int) -> tuple[float, int]:
+        flows = bulk(10, cc, ack_every)
+        config = path(mbps=100, rtt_ms=40, queue=fifo(333), seconds=60, flows=flows)
+        before = cpu_seconds()
+        result = _core.run(json.dumps(config), {"aimd": Factory(AimdCompiled)})
+        seconds = cpu_seconds() - before
+        return seconds, json.loads(result.summary_json())["links"][0]["packets"]
+
+    ratios = {}
+    spent("aimd", 1)  # compiles it
+    for name, ack_every in {"delayed_acks": 2, "every_ack": 1}.items():
+        pairs = [(spent("aimd", ack_every), spent("reno", ack_every)) for _ in range(5 * runs)]
+        assert all(ours[1] == theirs[1] for ours, theirs in pairs)
+        ratios[name] = median(ours[0] / theirs[0] for ours, theirs in pairs)
+    return {f"compiled_over_built_in_{name}": ratio for name, ratio in ratios.items()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--out", type=Path, help="JSON file to write")
@@ -288,7 +315,8 @@ def main() -> int:
             )
     extra: dict[str, Any] = {}
     if not arguments.only:
-        extra = {"memory": memory(), "controllers": python_controller(arguments.runs)}
+        controllers = python_controller(arguments.runs) | compiled_controller(arguments.runs)
+        extra = {"memory": memory(), "controllers": controllers}
         print(json.dumps(extra, indent=1), file=sys.stderr)
     if arguments.out:
         save(arguments.out, measurements, **extra)
