@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from dumbbell.papers._paper import Paper
 
 _MODULES = {
+    "bbr-cubic-crossing": "buffer_crossing",
     "bbr-talk-loss": "loss_arithmetic",
     "bbr-random-loss": "random_loss",
     "bbr-small-buffer": "small_buffer",
     "cubic-recovery": "cubic_recovery",
+    "response-functions": "response_functions",
 }
 
 
