@@ -17,6 +17,7 @@ pytest.importorskip("dumbbell._core", reason="the engine is not built")
 import dumbbell
 from dumbbell._cli import run_command
 from dumbbell._cli_values import parse_over, parse_queues, parse_settings, split_list
+from dumbbell._compare import _PART
 from dumbbell._registry import builtin
 from dumbbell._run import presets
 
@@ -148,6 +149,43 @@ def test_compare(capsys: pytest.CaptureFixture[str], scenario: Path, tmp_path: P
         assert first["share"] + second["share"] == pytest.approx(1.0)
     assert (tmp_path / "c" / "0000" / "result.json").is_file()
     assert json.loads((tmp_path / "c" / "comparison.json").read_text())["rows"] == rows
+
+
+def test_compare_all_without_a_scenario(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = ["--rate", "10Mbit", "--rtt", "40ms"]
+    short = ["--set", "duration=2s", "--set", "warmup=0s"]
+    status, out, err = call(capsys, "compare", "--cc", "all,fixed", *path, *short)
+    assert (status, err) == (0, "")
+    steering = {n for n, e in builtin().controllers.items() if e.signals != ("none",)}
+    assert {"reno", "cubic", "bbr"} <= steering
+    assert not steering & {"fixed", "rate"}
+    rows = {line.split()[0] for line in out.splitlines() if line.strip()}
+    assert steering | {"fixed"} <= rows
+    assert "rate" not in rows
+    assert "figure: comparison.png" in out
+    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_draws_where_it_is_told(
+    capsys: pytest.CaptureFixture[str], scenario: Path, tmp_path: Path
+) -> None:
+    figure = tmp_path / "f.svg"
+    status, _, _ = call(
+        capsys, "compare", scenario, "--cc", "reno,reno+cubic", "--seeds", 2, "--figure", figure
+    )
+    assert status == 0
+    assert figure.read_text().count("reno+cubic seed") == 2
+    status, _, err = call(capsys, "compare", scenario, "--cc", "reno", "--figure", "f.gif")
+    assert (status, err) == (2, 'dumbbell: figure format "gif"; there are pdf, png, svg\n')
+
+
+def test_a_name_may_end_in_two_pluses() -> None:
+    assert _PART.findall("ledbat++") == ["ledbat++"]
+    assert _PART.findall("ledbat+++cubic") == ["ledbat++", "cubic"]
+    assert _PART.findall("cubic+bbr+reno") == ["cubic", "bbr", "reno"]
 
 
 def test_show_says_what_would_run(capsys: pytest.CaptureFixture[str], scenario: Path) -> None:

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 FAILED = 1
 
+_QUICK: dict[str, Any] = {
+    "title": "one flow",
+    "duration": "30s",
+    "warmup": "5s",
+    "path": {"rate": "100Mbit", "rtt": "40ms", "queue": {"kind": "fifo", "limit": "1bdp"}},
+    "flows": [{"cc": "cubic"}],
+}
+"""What `compare` runs where no scenario is named."""
+_QUICK_FIGURE = Path("comparison.png")
+
 _File = Annotated[
     str, typer.Argument(help="A scenario (TOML), preset:NAME, or a result to run again.")
 ]
@@ -75,11 +85,14 @@ def run_scenario(
 
 
 def compare_grid(
-    file: _File,
+    file: Annotated[
+        str | None,
+        typer.Argument(help="As of run; default: one flow through a drop-tail queue of 1 BDP."),
+    ] = None,
     cc: Annotated[
         str | None,
         typer.Option(
-            help='Controllers, such as cubic,bbr; "cubic+bbr" gives one to each [[flows]].'
+            help='Controllers, such as cubic,bbr; "cubic+bbr" gives one to each [[flows]]; all.'
         ),
     ] = None,
     queue: Annotated[
@@ -91,19 +104,27 @@ def compare_grid(
             metavar="KEY=A,B,..", help="Values for a key, such as path.rate=10Mbit,50Mbit."
         ),
     ] = None,
+    rate: Annotated[str | None, typer.Option(help="Rate of the path, such as 100Mbit.")] = None,
+    rtt: Annotated[str | None, typer.Option(help="Base RTT of the path, such as 40ms.")] = None,
     seeds: Annotated[int, typer.Option(help="Seeds for each point.")] = 1,
     jobs: Annotated[int | None, typer.Option(help="Threads; default: one a processor.")] = None,
     settings: _Set = None,
     json: _Json = False,
     out: _Out = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            help="A small panel for each run: PNG, PDF or SVG. Without FILE: comparison.png."
+        ),
+    ] = None,
     backend: _Backend = "sim",
     quiet: _Quiet = False,
 ) -> int:
     """Run a scenario over a grid of controllers, queues and other values."""
-    from dumbbell._cli_output import print_comparison, print_json, progress_count
+    from dumbbell._cli_output import print_comparison, print_json, progress_count, warn
     from dumbbell._cli_values import parse_over, parse_queues, split_list
     from dumbbell._compare import compare
-    from dumbbell._errors import UsageError
+    from dumbbell._errors import MissingExtraError, UsageError
     from dumbbell._results import Result
     from dumbbell._run import check_backend, scenario_of
 
@@ -111,7 +132,17 @@ def compare_grid(
     _check_out(out)
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: expected at least 1")
-    source = changed(file, settings)
+    given = [f"path.{k}={v}" for k, v in (("rate", rate), ("rtt", rtt)) if v is not None]
+    source: Scenario | Result
+    if file is None:
+        from dumbbell._cli_values import parse_settings
+        from dumbbell._scenario import Scenario
+
+        chosen = parse_settings([*given, *(settings or [])])
+        source = Scenario.from_dict(_QUICK).replaced(chosen)
+        figure = figure or (None if json else _QUICK_FIGURE)
+    else:
+        source = changed(file, [*given, *(settings or [])])
     with progress_count(quiet=quiet or json) as bar:
         comparison = compare(
             scenario_of(source) if isinstance(source, Result) else source,
@@ -130,6 +161,19 @@ def compare_grid(
         print_comparison(comparison)
         if out is not None:
             typer.echo(f"results: {out}")
+    if figure is not None and comparison.results:
+        try:
+            from dumbbell._plots_multiples import multiples_figure, run_title
+
+            titles = map(run_title, comparison.titles, comparison.results)
+            multiples_figure(comparison.results, list(titles), figure)
+        except MissingExtraError as error:
+            if figure is not _QUICK_FIGURE:
+                raise
+            warn(f"no figure: {error}")
+        else:
+            if not quiet and not json:
+                typer.echo(f"figure: {figure}")
     if not comparison.complete:
         done = f"{len(comparison.results)} of {comparison.planned} runs"
         print(f"dumbbell: interrupted; kept {done}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,9 +15,15 @@ from statistics import fmean
 from typing import Any
 
 from dumbbell._errors import ResultError, UsageError
+from dumbbell._registry import builtin
 from dumbbell._results import Result
 from dumbbell._run import Prepared, execute, load_scenario, prepare
 from dumbbell._scenario import Scenario
+
+ALL = "all"
+
+# A name may end in two of what separates names: ledbat++.
+_PART = re.compile(r"[^+]+(?:\+\+)?")
 
 CellProgress = Callable[[int, int], None]
 """Called with the number of runs done and the number of all runs."""
@@ -51,6 +58,15 @@ class Comparison:
         queue_delay_mean_ms, queue_delay_p95_ms, jain."""
         pairs = zip(self.cells, self.results, strict=True)
         return [row for cell, result in pairs for row in _rows(cell, result)]
+
+    @property
+    def titles(self) -> list[str]:
+        """What each run differs in, as one text."""
+        seeds = len({cell.seed for cell in self.cells}) > 1
+        return [
+            " ".join([*map(str, cell.labels.values()), *([f"seed {cell.seed}"] if seeds else [])])
+            for cell in self.cells
+        ]
 
     def groups(self) -> list[dict[str, Any]]:
         """Flows with the same controller taken together (goodput and share summed, the rest
@@ -96,23 +112,32 @@ def compare(
 ) -> Comparison:
     """Run a scenario over a grid, in threads, and put the results side by side.
 
-    `cc`: a name is given to all [[flows]]; "cubic+bbr" gives its parts to them in turn. Parameters
-    of a flow whose controller changes are dropped. `queue`: a name, or a table with `kind`; a name
-    that is the scenario's own keeps the parameters written there. `over`: values for dotted keys
-    ("path.rate"). `seeds`: this many, from the scenario's own upwards. `jobs`: threads, default one
-    a processor. Ctrl-C keeps the runs that are done.
+    `cc`: a name is given to all [[flows]]; "cubic+bbr" gives its parts to them in turn, and "all"
+    stands for every built-in controller that steers by anything. Parameters of a flow whose
+    controller changes are dropped. `queue`: a name, or a table with `kind`; a name that is the
+    scenario's own keeps the parameters written there. `over`: values for dotted keys ("path.rate").
+    `seeds`: this many, from the scenario's own upwards. `jobs`: threads, default one a processor.
+    Ctrl-C keeps the runs that are done.
 
     Raises ScenarioError, UsageError and what :func:`dumbbell.run` raises.
     """
     loaded = load_scenario(scenario)
     if seeds < 1:
         raise UsageError(f"seeds {seeds}: expected at least 1")
-    cells = _grid(loaded, cc, queue, over, seeds)
+    cells = _grid(loaded, _named(cc), queue, over, seeds)
     # All are checked before the first runs.
     prepared = [prepare(loaded.replaced(cell.changes), seed=cell.seed) for cell in cells]
     done = _run_all(prepared, jobs or os.cpu_count() or 1, progress)
     kept = sorted(done)
     return Comparison([cells[i] for i in kept], [done[i] for i in kept], planned=len(cells))
+
+
+def _named(cc: Sequence[str] | None) -> list[str] | None:
+    """The names, with "all" in full."""
+    if cc is None:
+        return None
+    steering = [e.name for e in builtin().controllers.values() if e.signals != ("none",)]
+    return list(dict.fromkeys(n for name in cc for n in (steering if name == ALL else [name])))
 
 
 def _grid(
@@ -143,7 +168,7 @@ def _grid(
 
 
 def _cc_changes(scenario: Scenario, name: str) -> dict[str, Any]:
-    names = name.split("+")
+    names = _PART.findall(name)
     changes: dict[str, Any] = {}
     tcp = [i for i, flow in enumerate(scenario.flows) if flow.transport == "tcp"]
     if not tcp:
