@@ -259,7 +259,7 @@ impl Law for Ctcp {
         if let (Some(tuning), Some(backlog)) = (self.settings.tuning, self.reno_backlog.take()) {
             self.gamma = tuning.next_gamma(self.gamma, backlog);
         }
-        let reno = (window.exact() - self.dwnd) / 2.0;
+        let reno = cut.base as f64 * (window.exact() - self.dwnd) / window.exact() / 2.0;
         let sum = ((cut.base as f64 * (1.0 - self.settings.beta)) as u64).max(reno as u64);
         self.dwnd = (sum as f64 - reno).max(0.0);
         if self.dwnd < 1.0 {

@@ -339,9 +339,12 @@ impl Law for Htcp {
     fn cut(&mut self, cut: &Cut, _window: &Window) -> u64 {
         self.update_beta();
         self.update_alpha(cut.now);
-        self.max_rtt = self
-            .max_rtt
-            .min(self.min_rtt + self.max_rtt.saturating_sub(self.min_rtt) / 100 * MAX_RTT_MEMORY);
+        let mut memory = self.max_rtt.saturating_sub(self.min_rtt) / 100 * MAX_RTT_MEMORY;
+        if self.settings.linux {
+            memory -= memory % NANOS_PER_MS;
+        }
+        self.max_rtt = self.max_rtt.min(self.min_rtt + memory);
+        self.alternate = false;
         self.epoch = cut.now;
         self.in_event = true;
         self.count = 0;

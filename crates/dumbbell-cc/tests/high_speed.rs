@@ -177,7 +177,8 @@ fn htcp_recovers_when_the_integral_of_its_growth_covers_the_cut() {
                 let past = f64::max(seconds - 1.0, 0.0);
                 covered += (1.0 + 10.0 * past + 0.25 * past * past) * 1e-3 / 0.1;
             }
-            let tolerance = if linux { 0.05 } else { 0.02 };
+            // In Linux one ACK for each segment of growth does not count.
+            let tolerance = if linux { 0.08 } else { 0.02 };
             assert_close(rounds * 0.1, seconds, tolerance, &format!("{linux} {window} segments"));
         }
     }

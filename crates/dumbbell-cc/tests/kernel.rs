@@ -94,7 +94,7 @@ fn close(ours: f64, kernel: f64, relative: f64, absolute: f64) -> bool {
 /// Goodput within 2 %, mean queue within 2 ms or 15 %, mean window within 3 %.
 #[test]
 fn alone_on_the_link() {
-    for kind in ["bbr", "cubic", "reno"] {
+    for kind in ["bbr", "cubic", "htcp", "reno", "scalable"] {
         let Some(kernel) = trace(&format!("a_single_{kind}.json")) else {
             return;
         };
@@ -124,7 +124,7 @@ fn cubic_leaves_slow_start_where_the_kernel_does() {
 /// The kernel's losses are random too (about 120 in its 60 s), so one run of it is good to 10 %.
 #[test]
 fn half_a_percent_of_random_loss() {
-    for kind in ["bbr", "cubic", "reno"] {
+    for kind in ["bbr", "cubic", "reno", "scalable"] {
         let Some(kernel) = trace(&format!("d_loss_{kind}.json")) else {
             return;
         };
