@@ -240,7 +240,13 @@ def _ecn(value: Any) -> str:
 
 Ecn = Annotated[
     Literal["auto", "off", "classic", "ce-state", "accurate", "l4s", "sce"],
-    BeforeValidator(_ecn, json_schema_input_type=Any),
+    BeforeValidator(
+        _ecn,
+        json_schema_input_type=Literal[
+            "auto", "off", "classic", "ce-state", "accurate", "l4s", "sce"
+        ]
+        | bool,
+    ),
 ]
 """How a flow uses ECN."""
 
