@@ -169,7 +169,11 @@ impl Law for Ledbat {
         let step = (self.gain * self.off_target() * acked / cwnd).max(-cwnd);
         let used = window.to_segments(ack.inflight_before) + self.allowed_increase;
         let change = step.min(used as f64 - cwnd);
-        window.add(change, self.min_cwnd);
+        if ack.cwnd_limited {
+            window.add(change, self.min_cwnd);
+        } else if change < 0.0 {
+            window.add(change, self.min_cwnd.min(window.segments()));
+        }
         if window.in_slow_start() {
             // Or what falls below the threshold would double again.
             window.set_ssthresh(window.segments());
@@ -231,7 +235,7 @@ mod tests {
             (1000, 1000, 2.0),
         ] {
             law.delay.add(MS, (40 + queueing_ms) * MS);
-            let ack = Ack { acked, inflight_before: 100_000, ..Ack::default() };
+            let ack = Ack { acked, inflight_before: 100_000, cwnd_limited: true, ..Ack::default() };
             law.avoid(&ack, acked, &mut window);
             assert!((window.exact() - cwnd).abs() < 1e-9, "{queueing_ms}: {}", window.exact());
         }

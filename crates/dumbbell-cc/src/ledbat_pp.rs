@@ -241,7 +241,8 @@ impl Law for LedbatPlusPlus {
         let round = (acked as f64 / window.mss() as f64 / cwnd).min(1.0);
         let change = self.change(cwnd) * round;
         if change < 0.0 || ack.cwnd_limited {
-            window.add(change, 2);
+            // The least window, but no growth of one that a timeout left below it.
+            window.add(change, if ack.cwnd_limited { 2 } else { window.segments().min(2) });
             if window.in_slow_start() {
                 window.set_ssthresh(window.segments());
             }

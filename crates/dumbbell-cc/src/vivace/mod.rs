@@ -407,8 +407,9 @@ impl Controller for Vivace {
     }
 
     fn cwnd(&self) -> u64 {
-        let segments =
-            self.settings.cwnd_gain * self.sending * self.srtt as f64 / 1e9 / self.mss as f64;
+        // Of the highest rate that is tried, so that trials do not move it.
+        let rate = self.rate * (1.0 + self.settings.epsilon);
+        let segments = self.settings.cwnd_gain * rate * self.srtt as f64 / 1e9 / self.mss as f64;
         segments.ceil().clamp(self.initial_segments.min(10.0), MAX_SEGMENTS) as u64 * self.mss
     }
 
