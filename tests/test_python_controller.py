@@ -206,6 +206,41 @@ def test_each_flow_has_its_own_repeatable_seed() -> None:
     assert not set(seeds(1)) & set(seeds(2))
 
 
+@pytest.mark.parametrize(("mode", "own"), [("classic", False), ("accurate", True), ("l4s", True)])
+def test_a_class_says_how_it_uses_ecn(mode: str, own: bool) -> None:
+    starts: list[str] = []
+    marked: list[int] = []
+    cuts: list[str] = []
+
+    class Marked(Aimd):  # type: ignore[misc]
+        ecn = mode
+        responds_to_marks = own
+
+        def on_start(self, event: Start) -> None:
+            starts.append(event.ecn)
+
+        def on_ack(self, ack: Ack) -> None:
+            super().on_ack(ack)
+            marked.append(ack.ce_packets)
+            if own and ack.ce:
+                self.cwnd = max(self.cwnd - ack.ce // 2, 2 * MSS)
+
+        def on_congestion(self, event: Congestion) -> None:
+            cuts.append(event.kind)
+            super().on_congestion(event)
+
+    path = {"rate": "20Mbit", "rtt": "40ms", "queue": {"kind": "codel", "ecn": True}}
+    result = run(Marked, flow={"ecn": True}, path=path, duration="10s")
+    assert starts == [mode]
+    assert result.summary["links"][0]["marks"] > 0
+    if own:
+        # Counters are exact; marks in flight at the end are not told any more.
+        assert 0 < sum(marked) <= result.summary["links"][0]["marks"]
+        assert "ecn" not in cuts
+    else:
+        assert "ecn" in cuts
+
+
 def test_an_exception_ends_the_run_and_keeps_what_was_recorded() -> None:
     class Failing(Window):
         def on_ack(self, ack: Ack) -> None:
