@@ -411,3 +411,56 @@ impl Law for Cdg {
         out("without_effect", self.without_effect as f64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cdg(ineffectual: u64) -> Cdg {
+        let settings = Settings {
+            window: 8,
+            beta: 724.0 / 1024.0,
+            factor: 42.0,
+            train: true,
+            delay: true,
+            ineffectual,
+            shadow: true,
+            tolerance: false,
+        };
+        Cdg::new(settings, 1)
+    }
+
+    /// P = 1 - exp(-g/G), G = 3 ms: a rise of 3 ms a round, 24 ms summed over eight, gives 1 - 1/e.
+    #[test]
+    fn backs_off_with_the_papers_probability() {
+        for (rise, expected) in [(300, 0.095), (3_000, 0.632), (9_000, 0.950)] {
+            let mut cdg = cdg(0);
+            let count = (0..10_000).filter(|_| cdg.backs_off(8 * rise)).count();
+            let share = count as f64 / 1e4;
+            assert!((share - expected).abs() < 0.02, "{rise}: {share}");
+        }
+    }
+
+    /// The sixth back-off in a row without effect is left out; a fall of 32 microseconds clears the count.
+    #[test]
+    fn stops_after_five_back_offs_without_effect() {
+        let mut cdg = cdg(5);
+        let certain = 10_000_000;
+        let before: Vec<_> = (0..7).map(|_| cdg.backs_off(certain)).collect();
+        assert_eq!(before, [true, true, true, true, true, false, false]);
+        cdg.update_gradient(Range { least: 1000, most: 1000 }, Range { least: 968, most: 1000 });
+        assert!(cdg.backs_off(certain));
+    }
+
+    /// The sum over eight rounds, extrapolated until there are eight; the least RTT counts if it rises.
+    #[test]
+    fn sums_gradients_over_the_window() {
+        let mut cdg = cdg(5);
+        let mut got = Vec::new();
+        for round in 0..10 {
+            let range = |r: u64| Range { least: 40_000 + 100 * r, most: 50_000 };
+            got.push(cdg.update_gradient(range(round), range(round + 1)));
+        }
+        assert_eq!(got, [800; 10]);
+    }
+}

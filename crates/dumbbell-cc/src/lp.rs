@@ -2,7 +2,8 @@
 //!
 //! Early congestion is a smoothed delay above its minimum by 15 % of its range. The first sign halves
 //! the window and starts an inference phase of three round trips without growth; a sign within that
-//! phase leaves one segment.
+//! phase leaves one segment. A sign counts once a round trip, since the answer to it
+//! takes that long, and smoothing begins anew with what was sent after it.
 //!
 //! In Linux (`linux = true`, the default as for all controllers that Linux has) the delay comes from
 //! TCP timestamps, whose origin each end draws at random since Linux 4.10. The difference then passes
@@ -68,6 +69,8 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
         inference: params.number("inference"),
         delay: None,
         quiet_until: 0,
+        awaits_answer: false,
+        answer_beyond: 0,
         early: 0,
     };
     Box::new(LossBased::new(law, params))
@@ -90,6 +93,9 @@ struct Lp {
     delay: Option<Delay>,
     /// End of the inference phase.
     quiet_until: Nanos,
+    /// Only ACKs beyond this byte, of data sent since the last sign, tell what the answer to it did.
+    awaits_answer: bool,
+    answer_beyond: u64,
     /// Signs of early congestion so far.
     early: u64,
 }
@@ -115,7 +121,13 @@ impl Law for Lp {
             return;
         }
         let Some(rtt) = ack.rtt else { return };
-        if !self.sample(rtt) || in_reduction(ack.state) {
+        if self.awaits_answer && ack.snd_una > self.answer_beyond {
+            self.awaits_answer = false;
+            if let Some(delay) = &mut self.delay {
+                delay.smoothed = rtt as f64;
+            }
+        }
+        if !self.sample(rtt) || in_reduction(ack.state) || self.awaits_answer {
             return;
         }
         self.early += 1;
@@ -125,6 +137,8 @@ impl Law for Lp {
             // As after a loss, so that what follows is avoidance and not another slow start.
             window.cut(window.segments() / 2);
         }
+        self.awaits_answer = true;
+        self.answer_beyond = ack.snd_nxt;
         self.quiet_until = ack.now.saturating_add((self.inference * rtt as f64) as Nanos);
     }
 
