@@ -282,7 +282,8 @@ fn sce_is_exact() {
 /// sound path, also one that marks much, is not.
 #[test]
 fn broken_paths_are_found_out() {
-    let cases: [(EcnMode, fn(Ecn) -> Ecn, bool); 6] = [
+    type Fault = fn(Ecn) -> Ecn;
+    let cases: [(EcnMode, Fault, bool); 6] = [
         (EcnMode::L4s, |_| Ecn::NotEct, true),
         (EcnMode::Accurate, |_| Ecn::NotEct, true),
         (EcnMode::L4s, |ecn| if ecn == Ecn::Ect1 { Ecn::Ect0 } else { ecn }, true),

@@ -525,7 +525,7 @@ mod tests {
         }
         let told: Vec<_> =
             acks.iter().map(|ack| (ack.seq, ack.aux[2] & 0xff_ffff_ffff_ffff)).collect();
-        let counters = |packets: u64| packets << 32 | packets * 1000;
+        let counters = |packets: u64| (packets << 32) | (packets * 1000);
         assert_eq!(told, [(2, counters(1)), (4, counters(3)), (7, counters(5))]);
         let ace = |ack: &Packet| {
             let bit = |flag, value| if ack.flags & flag == 0 { 0 } else { value };
