@@ -26,6 +26,8 @@ const PARTS: u64 = 128;
 const EIGHTH_POWERS: [u64; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
 /// Exponents beyond this would pass any window.
 const LARGEST_RHO: f64 = 16.0;
+/// No path is that long; keeps squares within bounds.
+const UTMOST_RHO: f64 = 65_536.0;
 /// Linux lets Hybla's window grow no further.
 const LARGEST_WINDOW: u64 = 65_535;
 
@@ -82,7 +84,7 @@ struct Hybla {
 impl Hybla {
     fn set_rho(&mut self, srtt: Nanos) {
         self.srtt_min = srtt;
-        let rho = srtt as f64 / self.rtt0 as f64;
+        let rho = (srtt as f64 / self.rtt0 as f64).min(UTMOST_RHO);
         self.rho = if self.linux { (rho * 8.0).floor() / 8.0 } else { rho }.max(1.0);
     }
 

@@ -296,7 +296,7 @@ impl Nv {
         let s = self.settings;
         let cwnd = window.segments();
         let needed = self.rate as f64 * self.least as f64 / (RATE_SCALE * window.mss()) as f64;
-        self.ceiling = needed as u64 + s.pad;
+        self.ceiling = (needed as u64).saturating_add(s.pad);
         if cwnd > self.ceiling {
             if self.rounds < s.least_rounds {
                 return;
