@@ -220,9 +220,9 @@ impl Illinois {
     fn update(&mut self, cwnd: u64) {
         if cwnd < self.settings.win_thresh {
             (self.alpha, self.beta) = RENO;
-        } else if self.samples > 0 {
+        } else if let Some(mean) = self.sum.checked_div(self.samples) {
             let largest = (self.longest - self.base) as f64;
-            let mean = (self.sum / self.samples - self.base) as f64;
+            let mean = (mean - self.base) as f64;
             self.update_alpha(mean, largest);
             self.beta = self.settings.beta(mean, largest);
         }
