@@ -265,7 +265,7 @@ impl Cdg {
         let cwnd = window.segments();
         self.shadow = self.shadow.max(cwnd);
         window.cut((cwnd as f64 * self.settings.beta) as u64);
-        let target = window.ssthresh();
+        let target = window.ssthresh().min(cwnd);
         window.set(cwnd);
         self.back_off = Some(BackOff { from: cwnd, target, delivered: 0, end: self.next });
     }
@@ -275,10 +275,11 @@ impl Cdg {
         let Some(back_off) = &mut self.back_off else { return };
         back_off.delivered += window.to_segments(ack.acked);
         if ack.snd_una > back_off.end || back_off.delivered >= back_off.from {
-            window.set(back_off.target);
+            window.set(back_off.target.min(window.segments()));
         } else {
             let sent = (back_off.target * back_off.delivered).div_ceil(back_off.from);
-            window.set((back_off.from - back_off.delivered + sent).max(back_off.target));
+            let left = (back_off.from - back_off.delivered + sent).max(back_off.target);
+            window.set(left.min(window.segments()));
         }
         if ack.snd_una > back_off.end {
             self.back_off = None;
@@ -383,7 +384,7 @@ impl Law for Cdg {
     fn cut(&mut self, cut: &Cut, window: &Window) -> u64 {
         // A loss while the window falls already is part of the same event (Linux).
         if self.back_off.take().is_some() && cut.cause != Cause::Ecn {
-            return window.ssthresh();
+            return window.ssthresh().min(cut.base);
         }
         if self.settings.tolerance && self.queue_free {
             return cut.base;

@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(tuning.next_gamma(30.0, 8.0), 24.0);
         assert_eq!(tuning.next_gamma(6.0, 0.0), 5.0);
         assert_eq!(tuning.next_gamma(28.0, 400.0), 30.0);
-        let cut = Cut { now: 0, cause: loss_based::Cause::Loss, base: 100, inflight: 100 };
+        let cut = Cut { now: 0, cause: loss_based::Cause::Loss, base: 100 };
         let mut ctcp = ctcp();
         ctcp.reno_backlog = Some(8.0);
         ctcp.cut(&cut, &Window::new());
@@ -353,7 +353,7 @@ mod tests {
     /// A loss halves the sum, whatever its parts.
     #[test]
     fn a_cut_halves_the_sum() {
-        let cut = Cut { now: 0, cause: loss_based::Cause::Loss, base: 1000, inflight: 1000 };
+        let cut = Cut { now: 0, cause: loss_based::Cause::Loss, base: 1000 };
         let mut window = Window::new();
         window.set(1000);
         for dwnd in [0.0, 100.0, 900.0] {

@@ -73,14 +73,9 @@ impl CubicSce {
                 self.growth.lower(before - window.segments());
             }
             Signal::CeBegins => {
-                let cut = Cut {
-                    now: ack.now,
-                    cause: Cause::Ecn,
-                    base: window.segments(),
-                    inflight: window.to_segments(ack.inflight),
-                };
+                let cut = Cut { now: ack.now, cause: Cause::Ecn, base: window.segments() };
                 let reduced = self.cut(&cut, window);
-                window.cut(reduced);
+                window.reduce(reduced);
             }
             Signal::None | Signal::CeGoesOn | Signal::CeEnds => {}
         }

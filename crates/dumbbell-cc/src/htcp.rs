@@ -384,7 +384,7 @@ mod tests {
     }
 
     fn cut() -> Cut {
-        Cut { now: 0, cause: crate::loss_based::Cause::Loss, base: 1000, inflight: 1000 }
+        Cut { now: 0, cause: crate::loss_based::Cause::Loss, base: 1000 }
     }
 
     /// Growth a round trip by the time since the last event, in seconds.

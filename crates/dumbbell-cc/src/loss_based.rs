@@ -21,8 +21,6 @@ pub(crate) struct Cut {
     /// Segments that a factor multiplies: cwnd or the data in flight, as `basis` says. After a timeout
     /// always cwnd: by then what was in flight is marked lost.
     pub(crate) base: u64,
-    /// Data in flight, segments.
-    pub(crate) inflight: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,7 +274,7 @@ impl<L: Law> Controller for LossBased<L> {
         let inflight = self.window.to_segments(event.inflight);
         let base = if self.from_inflight { inflight } else { self.window.segments() };
         let avoiding = !self.window.in_slow_start();
-        let cut = Cut { now: event.now, cause, base, inflight };
+        let cut = Cut { now: event.now, cause, base };
         let mut reduced = self.law.cut(&cut, &self.window);
         if let Some(beta) = self.beta_ecn
             && cause == Cause::Ecn
@@ -297,12 +295,7 @@ impl<L: Law> Controller for LossBased<L> {
         self.state = CaState::Loss;
         let ssthresh = event.first.then(|| {
             self.save();
-            let cut = Cut {
-                now: event.now,
-                cause: Cause::Timeout,
-                base: self.window.segments(),
-                inflight: self.window.to_segments(event.inflight),
-            };
+            let cut = Cut { now: event.now, cause: Cause::Timeout, base: self.window.segments() };
             self.law.cut(&cut, &self.window)
         });
         self.law.on_timeout();

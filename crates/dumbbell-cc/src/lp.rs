@@ -135,7 +135,7 @@ impl Law for Lp {
             window.set(1);
         } else {
             // As after a loss, so that what follows is avoidance and not another slow start.
-            window.cut(window.segments() / 2);
+            window.reduce(window.segments() / 2);
         }
         self.awaits_answer = true;
         self.answer_beyond = ack.snd_nxt;

@@ -271,7 +271,7 @@ impl Law for Prague {
             _ => cut.base as f64,
         };
         self.before_cut = None;
-        (base / 2.0) as u64
+        ((base / 2.0) as u64).min(cut.base)
     }
 
     /// Twice the rate while the window may double at least once more (Linux).

@@ -132,9 +132,10 @@ impl Window {
         self.segments as f64 + self.fraction
     }
 
-    /// Grow or shrink by a real number of segments, not below `floor`. Fractions add up.
+    /// Grow or shrink by a real number of segments; shrinking ends at `floor`. Fractions add up.
     pub(crate) fn add(&mut self, segments: f64, floor: u64) {
-        let exact = (self.exact() + segments).clamp(floor as f64, MAX_SEGMENTS as f64);
+        let floor = self.exact().min(floor as f64);
+        let exact = (self.exact() + segments).clamp(floor, MAX_SEGMENTS as f64);
         self.segments = exact as u64;
         self.fraction = exact - self.segments as f64;
     }
@@ -161,6 +162,13 @@ impl Window {
         self.ssthresh = segments.clamp(MIN_SSTHRESH, MAX_SEGMENTS);
         self.segments = self.ssthresh;
         self.forget_parts();
+    }
+
+    /// A cut that the controller makes of its own accord: as [`cut`](Self::cut), but never a raise.
+    pub(crate) fn reduce(&mut self, segments: u64) {
+        let before = self.segments;
+        self.cut(segments);
+        self.segments = self.segments.min(before);
     }
 
     /// A retransmission timeout: `ssthresh` if it is to be cut, and one segment beyond what is still

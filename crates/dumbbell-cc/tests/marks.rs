@@ -243,3 +243,195 @@ fn cubic_sce_takes_the_root_off_in_a_round_of_marks() {
     let left = cc.cwnd() / mss;
     assert!((379..=381).contains(&left), "{left}");
 }
+
+/// A sender with a window of its own data, fed ACK by ACK.
+struct Sender {
+    cc: Box<dyn dumbbell_cc::Controller>,
+    now: u64,
+    una: u64,
+    round: u64,
+    round_end: u64,
+}
+
+const SEGMENT: u64 = MSS as u64;
+const RTT: u64 = 20 * MS;
+
+impl Sender {
+    /// In avoidance with `window` segments.
+    fn new(kind: &str, mode: EcnMode, window: u64) -> Self {
+        let mut cc = controller(kind, &json!({"initial_ssthresh": 2}));
+        cc.on_start(&Start {
+            now: 0,
+            mss: MSS,
+            initial_window: window * SEGMENT,
+            rtt: Some(RTT),
+            ecn: mode,
+        });
+        Self { cc, now: 0, una: 0, round: 0, round_end: 0 }
+    }
+
+    fn segments(&self) -> u64 {
+        self.cc.cwnd() / SEGMENT
+    }
+
+    /// One segment is acknowledged.
+    fn ack(&mut self, change: impl FnOnce(&mut Ack)) {
+        let window = self.cc.cwnd();
+        self.now += RTT * SEGMENT / window;
+        self.una += SEGMENT;
+        let round_start = self.una > self.round_end;
+        if round_start {
+            self.round += 1;
+            self.round_end = self.una + window;
+        }
+        let mut ack = Ack {
+            now: self.now,
+            mss: MSS,
+            acked: SEGMENT,
+            rtt: Some(RTT),
+            srtt: RTT,
+            min_rtt: RTT,
+            snd_una: self.una,
+            snd_nxt: self.una + window,
+            round: self.round,
+            round_start,
+            cwnd_limited: true,
+            advances: true,
+            ..Ack::default()
+        };
+        change(&mut ack);
+        self.cc.on_ack(&ack);
+    }
+
+    fn acks(&mut self, count: u64, mut change: impl FnMut(&mut Ack)) {
+        for _ in 0..count {
+            self.ack(&mut change);
+        }
+    }
+
+    fn loss(&mut self) {
+        self.cc.on_congestion(&Congestion {
+            now: self.now,
+            kind: CongestionKind::Loss,
+            mss: MSS,
+            inflight: self.cc.cwnd(),
+            lost: SEGMENT,
+            srtt: RTT,
+            delivered: self.una,
+            acked: SEGMENT,
+        });
+    }
+}
+
+fn ce(ack: &mut Ack) {
+    (ack.ce, ack.ce_packets, ack.ece) = (ack.acked, 1, true);
+}
+
+/// All data marked: a first cut by half (alpha is one), and no other before a round trip is over.
+#[test]
+fn prague_cuts_once_a_round() {
+    let mut sender = Sender::new("prague", EcnMode::L4s, 100);
+    sender.acks(49, ce);
+    assert_eq!(sender.segments(), 50);
+    sender.acks(10, ce);
+    assert_eq!(sender.segments(), 25);
+}
+
+/// 100 segments, a mark halves them, then a loss: the loss halves what there was before the mark.
+#[test]
+fn prague_does_not_stack_a_loss_on_a_mark() {
+    let mut sender = Sender::new("prague", EcnMode::L4s, 100);
+    sender.ack(ce);
+    assert_eq!(sender.segments(), 50);
+    sender.loss();
+    assert_eq!(sender.segments(), 50);
+    // Without a mark before it, or long after.
+    sender.acks(200, |_| {});
+    let before = sender.segments();
+    sender.loss();
+    assert_eq!(sender.segments(), before / 2);
+}
+
+/// RFC 9331 section 4.3: without accurate feedback, or once ECN has failed, one segment a round, half
+/// on loss, and nothing for what ECE may say.
+#[test]
+fn prague_is_reno_without_accurate_feedback() {
+    for failed in [false, true] {
+        let mode = if failed { EcnMode::L4s } else { EcnMode::Classic };
+        let mut sender = Sender::new("prague", mode, 100);
+        let change = |ack: &mut Ack| ack.ecn_failed = failed;
+        sender.acks(101, change);
+        assert_eq!(sender.segments(), 101);
+        sender.loss();
+        assert_eq!(sender.segments(), 50);
+    }
+}
+
+/// cwnd/srtt, and twice that while the window may still double below ssthresh.
+#[test]
+fn prague_is_paced() {
+    let mut sender = Sender::new("prague", EcnMode::L4s, 100);
+    sender.acks(2, |_| {});
+    let per_second = |sender: &Sender| sender.cc.pacing_rate().unwrap() / f64::from(MSS);
+    assert_within(per_second(&sender), 100.0 / 0.02, 0.001, "in avoidance");
+    let mut cc = controller("prague", &json!({}));
+    cc.on_start(&Start {
+        now: 0,
+        mss: MSS,
+        initial_window: 10 * SEGMENT,
+        rtt: Some(RTT),
+        ecn: EcnMode::L4s,
+    });
+    sender.cc = cc;
+    assert_within(per_second(&sender), 2.0 * 10.0 / 0.02, 0.001, "in slow start");
+}
+
+/// A round trip of ECE: a quarter off 100 segments; an eighth where SCE came just before.
+#[test]
+fn reno_sce_answers_ce_by_a_quarter_or_an_eighth() {
+    let ece = |ack: &mut Ack| ack.ece = true;
+    let mut sender = Sender::new("reno-sce", EcnMode::Sce, 100);
+    sender.acks(100, ece);
+    assert_eq!(sender.segments(), 75);
+    let mut sender = Sender::new("reno-sce", EcnMode::Sce, 100);
+    sender.ack(|ack| ack.sce = ack.acked);
+    sender.acks(100, ece);
+    assert_eq!(sender.segments(), 87);
+}
+
+/// 100 segments: nothing while the episode lasts, a quarter (an eighth) at its end.
+#[test]
+fn dctcp_sce_cuts_at_the_end_of_the_episode() {
+    for (recent, left) in [(false, 75), (true, 87)] {
+        let mut sender = Sender::new("dctcp-sce", EcnMode::Sce, 100);
+        if recent {
+            sender.ack(|ack| ack.sce = ack.acked);
+        }
+        sender.acks(99, |ack| ack.ece = true);
+        assert!((99..=100).contains(&sender.segments()));
+        sender.acks(2, |ack| ack.ece = true);
+        assert_eq!(sender.segments(), left, "recent: {recent}");
+    }
+}
+
+/// CUBIC's 0.7, and 7/8 where SCE came within the last round trip.
+#[test]
+fn cubic_sce_cuts_less_where_sce_was_recent() {
+    for (recent, left) in [(false, 700), (true, 875)] {
+        let mut sender = Sender::new("cubic-sce", EcnMode::Sce, 1000);
+        if recent {
+            sender.ack(|ack| ack.sce = ack.acked);
+        }
+        sender.ack(|ack| ack.ece = true);
+        assert!(sender.segments().abs_diff(left) <= 1, "recent: {recent}: {}", sender.segments());
+    }
+}
+
+#[test]
+fn sce_controllers_halve_on_loss() {
+    for kind in ["reno-sce", "dctcp-sce"] {
+        let mut sender = Sender::new(kind, EcnMode::Sce, 100);
+        sender.loss();
+        assert_eq!(sender.segments(), 50, "{kind}");
+    }
+}

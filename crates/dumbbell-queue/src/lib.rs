@@ -8,6 +8,7 @@ mod codel;
 mod fifo;
 mod fq_codel;
 mod params;
+mod pie;
 mod pool;
 pub mod registry;
 

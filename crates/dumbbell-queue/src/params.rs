@@ -187,6 +187,10 @@ impl Values {
         self.optional(name).unwrap_or_default()
     }
 
+    pub(crate) fn number(&self, name: &str) -> f64 {
+        self.0[name].as_f64().unwrap_or_default()
+    }
+
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }

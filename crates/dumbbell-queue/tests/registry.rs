@@ -21,7 +21,7 @@ fn bad_input_gets_one_line_that_names_the_key() {
     );
     assert_eq!(
         message("zzz", json!({})),
-        "unknown queue \"zzz\": expected one of fifo, codel, fq_codel"
+        "unknown queue \"zzz\": expected one of fifo, codel, fq_codel, pie"
     );
     assert_eq!(
         message("codel", json!({"taget": 1})),

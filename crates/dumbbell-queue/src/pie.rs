@@ -1,0 +1,450 @@
+//! PIE, proportional integral controller enhanced (RFC 8033), on a single FIFO.
+//!
+//! The delay is that of the packet dequeued last, by its timestamp (RFC 8033 section 5.2 allows it, and
+//! it is Linux's default), or the backlog over an estimated departure rate. Updates that fall due
+//! while nothing happens are made up for at the next packet, with the state that held in between, so
+//! that no timer is needed.
+
+use std::collections::VecDeque;
+
+use rand_core::{RngCore, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::params::{ParamInfo, QueueInfo, Unit, Values};
+use crate::{
+    Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+};
+
+/// No drop while no more than this is queued (RFC 8033 section 4.1: two packets).
+const FEW_PACKETS: u64 = 2;
+/// Below this probability a short queue is spared (RFC 8033 section 4.1).
+const SAFE_PROBABILITY: f64 = 0.2;
+/// Bounds of the accumulated probability (RFC 8033 section 5.1): no drop below, a sure one from.
+const ACCUMULATED_LOW: f64 = 0.85;
+const ACCUMULATED_HIGH: f64 = 8.5;
+/// From this probability on an update raises it by no more than the step (section 5.5).
+const CAPPED_FROM: f64 = 0.1;
+const CAPPED_STEP: f64 = 0.02;
+/// Decay with an idle queue: RFC 8033 section 4.2, and Linux.
+const DECAY: f64 = 0.98;
+const DECAY_LINUX: f64 = 1.0 - 1.0 / 64.0;
+/// Linux raises the probability by 2 % an update above this delay.
+const LONG_DELAY: Nanos = 250_000_000;
+/// A probability decayed this far is none.
+const NEGLIGIBLE: f64 = 1e-12;
+/// Departure-rate estimator (section 5.3): bytes of a measurement, and the weight of a new one.
+const RATE_BYTES: u64 = 16_384;
+const RATE_WEIGHT: f64 = 0.25;
+const HOUR: f64 = 3.6e12;
+
+pub(crate) fn info() -> QueueInfo {
+    QueueInfo {
+        name: "pie",
+        summary: "Drops at random on arrival, by a controller that holds the delay at a target",
+        source: "RFC 8033",
+        params: vec![
+            ParamInfo::new("target", Unit::Time, 15_000_000, "Delay aimed at (QDELAY_REF)")
+                .at_least(1.0)
+                .at_most(HOUR),
+            ParamInfo::new(
+                "tupdate",
+                Unit::Time,
+                15_000_000,
+                "Time between updates of the drop probability (T_UPDATE)",
+            )
+            .at_least(1000.0)
+            .at_most(HOUR),
+            ParamInfo::new("alpha", Unit::Number, 0.125, "Gain of the error, per second")
+                .at_least(0.0),
+            ParamInfo::new("beta", Unit::Number, 1.25, "Gain of the trend, per second")
+                .at_least(0.0),
+            ParamInfo::new(
+                "max_burst",
+                Unit::Time,
+                150_000_000,
+                "No drops for so long after an idle time (MAX_BURST)",
+            )
+            .at_most(HOUR),
+            ParamInfo::new("ecn", Unit::Bool, false, "Mark ECN-capable packets, not drop them"),
+            ParamInfo::new(
+                "ecn_threshold",
+                Unit::Fraction,
+                0.1,
+                "Drop ECN-capable packets too above this probability (MARK_ECNTH)",
+            )
+            .at_least(0.0)
+            .at_most(1.0),
+            ParamInfo::new(
+                "bytemode",
+                Unit::Bool,
+                false,
+                "Scale the probability by packet size over 1500 bytes",
+            ),
+            ParamInfo::new(
+                "rate_estimator",
+                Unit::Bool,
+                false,
+                "Delay from backlog and departure rate, not from timestamps",
+            ),
+            ParamInfo::new(
+                "linux",
+                Unit::Bool,
+                false,
+                "Linux: 2 % more an update above 250 ms of delay, decay by 1/64",
+            ),
+            ParamInfo::new("limit", Unit::Packets, 1000, "Most packets held; tail drop")
+                .at_least(1.0),
+        ],
+    }
+}
+
+pub(crate) fn build<P: Packet + Send + 'static>(
+    values: &Values,
+    seed: u64,
+) -> Box<dyn QueueDiscipline<P>> {
+    Box::new(PieQueue {
+        pie: Pie::new(PieParams::from_values(values), seed),
+        limit: values.whole("limit"),
+        packets: VecDeque::new(),
+        bytes: 0,
+        counters: Counters::default(),
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PieParams {
+    target: Nanos,
+    tupdate: Nanos,
+    alpha: f64,
+    beta: f64,
+    max_burst: Nanos,
+    ecn: bool,
+    ecn_threshold: f64,
+    bytemode: bool,
+    rate_estimator: bool,
+    linux: bool,
+}
+
+impl PieParams {
+    fn from_values(values: &Values) -> Self {
+        Self {
+            target: values.whole("target"),
+            tupdate: values.whole("tupdate"),
+            alpha: values.number("alpha"),
+            beta: values.number("beta"),
+            max_burst: values.whole("max_burst"),
+            ecn: values.flag("ecn"),
+            ecn_threshold: values.number("ecn_threshold"),
+            bytemode: values.flag("bytemode"),
+            rate_estimator: values.flag("rate_estimator"),
+            linux: values.flag("linux"),
+        }
+    }
+}
+
+/// What PIE does with an arriving packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Pass,
+    Mark,
+    Drop,
+}
+
+/// The controller, apart from any queue.
+#[derive(Clone, Debug)]
+struct Pie {
+    params: PieParams,
+    random: Pcg32,
+    probability: f64,
+    /// Sum of probabilities since the last drop (RFC 8033 section 5.1).
+    accumulated: f64,
+    burst_left: Nanos,
+    /// Delay now and at the last update.
+    delay: Nanos,
+    delay_before: Nanos,
+    next_update: Nanos,
+    /// Bytes and start of the present measurement of the departure rate, and the rate (bytes/s).
+    measured: Option<(u64, Nanos)>,
+    rate: f64,
+}
+
+impl Pie {
+    fn new(params: PieParams, seed: u64) -> Self {
+        Self {
+            params,
+            random: Pcg32::seed_from_u64(seed),
+            probability: 0.0,
+            accumulated: 0.0,
+            burst_left: params.max_burst,
+            delay: 0,
+            delay_before: 0,
+            next_update: params.tupdate,
+            measured: None,
+            rate: 0.0,
+        }
+    }
+
+    /// Make the updates that fell due by `now`, with `backlog` bytes since the last event.
+    fn catch_up(&mut self, now: Nanos, backlog: u64) {
+        while self.next_update <= now {
+            self.update(backlog);
+            self.next_update += self.params.tupdate;
+            if self.probability == 0.0
+                && self.delay == 0
+                && self.delay_before == 0
+                && self.next_update <= now
+            {
+                // All further updates of this idle time change nothing.
+                let behind = (now - self.next_update) / self.params.tupdate + 1;
+                self.next_update += behind * self.params.tupdate;
+            }
+        }
+    }
+
+    /// RFC 8033 section 4.2, with the gains scaled by the probability.
+    fn update(&mut self, backlog: u64) {
+        if self.params.rate_estimator {
+            self.delay =
+                if self.rate > 0.0 { (backlog as f64 / self.rate * 1e9) as Nanos } else { 0 };
+        } else if backlog == 0 {
+            self.delay = 0;
+        }
+        let seconds = |nanos: Nanos| nanos as f64 / 1e9;
+        let (delay, before) = (seconds(self.delay), seconds(self.delay_before));
+        let mut change = self.params.alpha * (delay - seconds(self.params.target))
+            + self.params.beta * (delay - before);
+        change /= gain_divisor(self.probability);
+        if self.probability >= CAPPED_FROM {
+            change = change.min(CAPPED_STEP);
+        }
+        self.probability += change;
+        if self.params.linux && self.delay > LONG_DELAY {
+            self.probability += CAPPED_STEP;
+        }
+        if self.delay == 0 && self.delay_before == 0 {
+            self.probability *= if self.params.linux { DECAY_LINUX } else { DECAY };
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        if self.probability < NEGLIGIBLE {
+            self.probability = 0.0;
+        }
+        self.burst_left = self.burst_left.saturating_sub(self.params.tupdate);
+        let half = self.params.target / 2;
+        if self.probability == 0.0 && self.delay < half && self.delay_before < half {
+            self.burst_left = self.params.max_burst;
+        }
+        self.delay_before = self.delay;
+    }
+
+    /// RFC 8033 sections 4.1 and 5.1: the test of an arriving packet.
+    fn judge(&mut self, packet: &impl Packet, backlog_packets: u64) -> Verdict {
+        if self.burst_left > 0
+            || self.delay_before < self.params.target / 2 && self.probability < SAFE_PROBABILITY
+            || backlog_packets <= FEW_PACKETS
+        {
+            return Verdict::Pass;
+        }
+        let mut probability = self.probability;
+        if self.params.bytemode {
+            probability = (probability * f64::from(packet.bytes()) / 1500.0).min(1.0);
+        }
+        if self.probability == 0.0 {
+            self.accumulated = 0.0;
+        }
+        self.accumulated += probability;
+        if self.accumulated < ACCUMULATED_LOW {
+            return Verdict::Pass;
+        }
+        let chance = f64::from(self.random.next_u32()) / 4_294_967_296.0;
+        if self.accumulated < ACCUMULATED_HIGH && chance >= probability {
+            return Verdict::Pass;
+        }
+        self.accumulated = 0.0;
+        let capable = packet.ecn() != Ecn::NotEct;
+        if self.params.ecn && capable && self.probability < self.params.ecn_threshold {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    /// A packet of `bytes` leaves after `sojourn`; `backlog` bytes were queued with it.
+    fn on_dequeue(&mut self, now: Nanos, sojourn: Nanos, bytes: u64, backlog: u64) {
+        if !self.params.rate_estimator {
+            self.delay = sojourn;
+            return;
+        }
+        // RFC 8033 section 5.3: measure while there is enough queued to keep the link busy.
+        if self.measured.is_none() && backlog >= RATE_BYTES {
+            self.measured = Some((0, now));
+        }
+        if let Some((count, start)) = &mut self.measured {
+            *count += bytes;
+            if *count >= RATE_BYTES {
+                let rate = *count as f64 * 1e9 / (now - *start).max(1) as f64;
+                self.rate = if self.rate == 0.0 {
+                    rate
+                } else {
+                    (1.0 - RATE_WEIGHT) * self.rate + RATE_WEIGHT * rate
+                };
+                self.measured = None;
+            }
+        }
+    }
+}
+
+/// By what the gains are divided (RFC 8033 section 4.2 and its table).
+fn gain_divisor(probability: f64) -> f64 {
+    match probability {
+        p if p < 1e-6 => 2048.0,
+        p if p < 1e-5 => 512.0,
+        p if p < 1e-4 => 128.0,
+        p if p < 1e-3 => 32.0,
+        p if p < 1e-2 => 8.0,
+        p if p < 0.1 => 2.0,
+        _ => 1.0,
+    }
+}
+
+/// A FIFO under PIE.
+#[derive(Debug)]
+struct PieQueue<P> {
+    pie: Pie,
+    limit: u64,
+    packets: VecDeque<P>,
+    bytes: u64,
+    counters: Counters,
+}
+
+impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
+    fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+        self.counters.offered += 1;
+        self.pie.catch_up(now, self.bytes);
+        if self.backlog_packets() >= self.limit {
+            self.counters.dropped_overflow += 1;
+            dropped.push((packet, DropReason::Overflow));
+            return Enqueued::Dropped;
+        }
+        let mut outcome = Enqueued::Accepted;
+        match self.pie.judge(&packet, self.backlog_packets()) {
+            Verdict::Pass => {}
+            Verdict::Drop => {
+                self.counters.dropped_aqm += 1;
+                dropped.push((packet, DropReason::Aqm));
+                return Enqueued::Dropped;
+            }
+            // What carries CE already passes and is not counted.
+            Verdict::Mark if packet.ecn() == Ecn::Ce => {}
+            Verdict::Mark => {
+                packet.mark_ce();
+                self.counters.marked += 1;
+                outcome = Enqueued::Marked;
+            }
+        }
+        packet.set_enqueued_at(now);
+        self.bytes += u64::from(packet.bytes());
+        self.packets.push_back(packet);
+        outcome
+    }
+
+    fn dequeue(&mut self, now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
+        self.pie.catch_up(now, self.bytes);
+        let Some(packet) = self.packets.pop_front() else {
+            return Dequeued::Empty;
+        };
+        let (backlog, bytes) = (self.bytes, u64::from(packet.bytes()));
+        self.bytes -= bytes;
+        self.counters.dequeued += 1;
+        self.pie.on_dequeue(now, now.saturating_sub(packet.enqueued_at()), bytes, backlog);
+        Dequeued::Packet(packet)
+    }
+
+    fn backlog_packets(&self) -> u64 {
+        self.packets.len() as u64
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
+        out("drop_probability", self.pie.probability);
+        out("delay_estimate_ms", self.pie.delay as f64 / 1e6);
+        out("burst_allowance_ms", self.pie.burst_left as f64 / 1e6);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    fn pie() -> Pie {
+        let params = PieParams {
+            target: 15 * MS,
+            tupdate: 15 * MS,
+            alpha: 0.125,
+            beta: 1.25,
+            max_burst: 150 * MS,
+            ecn: false,
+            ecn_threshold: 0.1,
+            bytemode: false,
+            rate_estimator: false,
+            linux: false,
+        };
+        Pie::new(params, 1)
+    }
+
+    /// RFC 8033 section 4.2: one step of the controller from p = 5 % (gains halved) with a delay that
+    /// rose from 20 to 30 ms: (0.125 * 15 ms + 1.25 * 10 ms)/2 = 0.0071875.
+    #[test]
+    fn the_controller_steps_as_the_rfc_says() {
+        let mut pie = pie();
+        (pie.probability, pie.delay_before, pie.delay) = (0.05, 20 * MS, 30 * MS);
+        pie.update(1);
+        assert!((pie.probability - 0.057_187_5).abs() < 1e-12, "{}", pie.probability);
+        assert_eq!(pie.delay_before, 30 * MS);
+    }
+
+    /// Section 5.5: from 10 % on, no more than 2 % a step, so that 10 % to 100 % takes 45 updates.
+    #[test]
+    fn steps_are_capped_above_ten_percent() {
+        let mut pie = pie();
+        (pie.probability, pie.delay) = (0.1, 10_000 * MS);
+        let mut updates = 0;
+        while pie.probability < 1.0 {
+            pie.delay_before = 0;
+            pie.update(1);
+            updates += 1;
+        }
+        assert!((45..=46).contains(&updates), "{updates}");
+    }
+
+    /// The gain table is monotone: each band has four times the gain of the one below it (the lowest
+    /// pair and the highest: by four and two).
+    #[test]
+    fn the_gains_rise_with_the_probability() {
+        let bands = [5e-7, 5e-6, 5e-5, 5e-4, 5e-3, 5e-2, 0.5].map(gain_divisor);
+        assert_eq!(bands, [2048.0, 512.0, 128.0, 32.0, 8.0, 2.0, 1.0]);
+    }
+
+    /// Section 4.2: with an empty queue p falls by 2 % an update; the burst allowance comes back with
+    /// p = 0. A long idle time takes no longer to make up for than that.
+    #[test]
+    fn an_idle_queue_forgets() {
+        let mut pie = pie();
+        pie.probability = 0.1;
+        pie.burst_left = 0;
+        // The proportional term also falls by 0.125 * 15 ms each update.
+        pie.update(0);
+        assert!((pie.probability - (0.1 - 0.001_875) * 0.98).abs() < 1e-12);
+        pie.catch_up(u64::MAX / 2, 0);
+        assert_eq!((pie.probability, pie.burst_left), (0.0, 150 * MS));
+        assert!(pie.next_update > u64::MAX / 2);
+    }
+}
