@@ -26,6 +26,7 @@ FRAME_BITS = 1514 * 8
 """A full frame as the kernel's queue counts it."""
 SHAPER = "1600B"
 """Burst of the kernel's htb class."""
+QDISC_TIMES = ("target", "interval", "ce_threshold")
 SAMPLE = "50ms"
 RUNS = 40
 """Fewest runs of ours in a cell with more than one flow or with a random element."""
@@ -172,6 +173,9 @@ def scenario(spec: Mapping[str, Any], window_s: Sequence[float], seed: int) -> d
         queue = {"kind": "fifo", "limit": f"{qdisc['limit']}p"}
     else:
         queue = {"kind": qdisc["kind"], "ecn": ecn}
+        queue |= {key: qdisc[key] for key in QDISC_TIMES if key in qdisc}
+        if "limit" in qdisc:
+            queue["limit"] = f"{qdisc['limit']}p"
     flows = []
     for i, given in enumerate(spec["flows"]):
         rtt_ms = given.get("rtt_ms", spec["rtt_ms"])

@@ -2,9 +2,9 @@
 
     python tests/reference/compact.py REFERENCE [REPEATS ...] > tests/reference/kernel.json.gz
 
-REFERENCE holds one JSON file per run and repeats.json (summaries only); REPEATS holds further runs
+REFERENCE holds one JSON file per run and repeats.json (summaries only); REPEATS hold further runs
 of the same specifications by the same kernel, made for this project because random or chaotic
-cells need several. Kept are the cells whose controllers and queues exist here, the summaries, cwnd
+cells need several: directories of such files, or a kernel.json.gz whose repeats are kept. Kept are the cells whose controllers and queues exist here, the summaries, cwnd
 every 100 ms of one run of each cell, and goodput and smoothed RTT every second of all. Of each spec
 `resolved` says that the kernel exchanged a datagram with the receivers before the flows began.
 """
@@ -19,7 +19,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CONTROLLERS = {"reno", "cubic", "bbr"}
+CONTROLLERS = {
+    *("reno", "cubic", "bbr", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois"),
+    *("lp", "nv", "scalable", "vegas", "veno", "westwood", "yeah"),
+}
 QUEUES = {"pfifo", "codel", "fq_codel"}
 REPEAT = re.compile(r"_(r\d+|rep\d+|s\d+)$")
 SUMMARY = (
@@ -79,14 +82,24 @@ def compact(name: str, origin: str, run: dict[str, Any], trajectory: bool) -> di
 def main(reference: Path, *repeats: Path) -> None:
     """Write the compressed file to standard output."""
     found = list(runs(reference, "reference"))
-    for directory in repeats:
-        found += runs(directory, "repeat")
-    kernels = {run["env"]["kernel"] for *_, run in found if "env" in run}
     cells: dict[str, list[dict[str, Any]]] = {}
+    kept: list[dict[str, Any]] = []
+    for source in repeats:
+        if source.is_dir():
+            found += runs(source, "repeat")
+        else:
+            document = json.loads(gzip.decompress(source.read_bytes()))
+            earlier = (run for cell in document["cells"].values() for run in cell)
+            kept += [run for run in earlier if run["origin"] == "repeat"]
+    kernels = {run["env"]["kernel"] for *_, run in found if "env" in run}
     for name, origin, run in found:
         if relevant(run["spec"]):
             cell = cells.setdefault(REPEAT.sub("", name), [])
             cell.append(compact(name, origin, run, trajectory=not cell))
+    for run in kept:
+        cell = cells.setdefault(REPEAT.sub("", run["name"]), [])
+        if run["name"] not in {other["name"] for other in cell}:
+            cell.append(run)
     document = {"kernel": " ".join(sorted(kernels)), "cells": dict(sorted(cells.items()))}
     text = json.dumps(document, separators=(",", ":"))
     sys.stdout.buffer.write(gzip.compress(text.encode(), 9, mtime=0))

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "bbr-cubic-crossing": "buffer_crossing",
+    "bbr-over-pie": "delay_target",
     "bbr-talk-loss": "loss_arithmetic",
     "bbr-random-loss": "random_loss",
     "bbr-small-buffer": "small_buffer",
     "cubic-recovery": "cubic_recovery",
     "response-functions": "response_functions",
+    "rtt-unfairness": "rtt_unfairness",
 }
 
 
