@@ -91,8 +91,9 @@ class CongestionControl:
 
     def on_undo(self, event: Undo) -> None:
         """Restore the window from before a congestion event or timeout that proved spurious."""
-        self.cwnd = max(self.cwnd, self.prior_cwnd)
-        self.ssthresh = max(self.ssthresh, self.prior_ssthresh)
+        if self.prior_cwnd:
+            self.cwnd = max(self.cwnd, self.prior_cwnd)
+            self.ssthresh = self.prior_ssthresh
         self.prior_cwnd = self.prior_ssthresh = 0
 
     def on_recovery_exit(self, now: int) -> None:

@@ -196,8 +196,10 @@ impl cc::Controller for CompiledController {
     fn on_undo(&mut self, event: &cc::Undo) {
         self.ca_state = cc::CaState::Open;
         let told = layout::Undo::new(event, &self.state);
-        self.state[CWND] = self.state[CWND].max(self.state[PRIOR_CWND]);
-        self.state[SSTHRESH] = self.state[SSTHRESH].max(self.state[PRIOR_SSTHRESH]);
+        if self.state[PRIOR_CWND] > 0.0 {
+            self.state[CWND] = self.state[CWND].max(self.state[PRIOR_CWND]);
+            self.state[SSTHRESH] = self.state[PRIOR_SSTHRESH];
+        }
         self.state[PRIOR_CWND] = 0.0;
         self.state[PRIOR_SSTHRESH] = 0.0;
         self.call("on_undo", self.functions.on_undo, &told);

@@ -81,7 +81,7 @@ mod tests {
                 prop_assert_eq!(ring.len(), deque.len());
                 prop_assert_eq!(ring.front(), deque.front());
                 prop_assert!(ring.iter().eq(deque.iter()));
-                let even = |value: &u32| value % 2 == 0;
+                let even = |value: &u32| value.is_multiple_of(2);
                 let newest = deque.iter().rev().find(|value| even(value));
                 prop_assert_eq!(ring.find_newest(even).copied(), newest.copied());
             }

@@ -36,7 +36,7 @@ def _scenario(cc: str, queue: dict[str, Any], quick: bool) -> Result:
     requests = {
         "id": "requests", "cc": cc, "start": "1s",
         "traffic": {
-            "kind": "poisson", "rate": "250Hz",
+            "kind": "poisson", "interval": "4ms",
             "size": {"kind": "pareto", "mean": "12kB", "shape": 1.2, "max": "1MB"},
         },
     }  # fmt: skip
@@ -64,6 +64,11 @@ def _median_delay_ms(result: Result) -> float:
     return float(result.summary["links"][0]["queue_delay_ms"]["p50"])
 
 
+def _low_delay_ms(result: Result) -> float:
+    link = columns(result, "link_series")
+    return float(np.percentile(link["queue_delay_ms"][link["t"] >= _WARMUP_S], 10))
+
+
 def _run(quick: bool) -> Outcome:
     results = {
         "BBR, tail drop": _scenario("bbr", {"kind": "fifo", "limit": "4bdp"}, quick),
@@ -80,8 +85,10 @@ def _run(quick: bool) -> Outcome:
     cubic_drops = cubic_link["drops_window"] / passed
     judged: list[tuple[Any, float]] = [
         (
-            within("BBR, tail drop: median queueing delay", 20, 0.3, unit="ms", source=_TALK),
-            _median_delay_ms(fifo),
+            # "About 20 ms at least", and bursts of short flows on top.
+            within("BBR, tail drop: 10th percentile of the queueing delay", 20, 0.3, unit="ms",
+                   source=_TALK),
+            _low_delay_ms(fifo),
         ),
         (
             within("BBR, PIE: median queueing delay", 15, 0.3, unit="ms", source=_TALK),

@@ -232,8 +232,7 @@ impl Bbr3 {
             return;
         }
         self.probe.up_acked += ack.acked;
-        if self.probe.acked_per_increase > 0 {
-            let steps = self.probe.up_acked / self.probe.acked_per_increase;
+        if let Some(steps) = self.probe.up_acked.checked_div(self.probe.acked_per_increase) {
             self.probe.up_acked -= steps * self.probe.acked_per_increase;
             self.bounds.inflight_longterm += steps * self.mss;
         }

@@ -158,7 +158,7 @@ impl Pipe {
             self.cc.on_sent(self.now, MSS, self.inflight);
         }
         if self.ce > 0.0 || self.sce > 0.0 || self.ce_every > 0 {
-            let even = self.ce_every > 0 && number % self.ce_every == 0;
+            let even = self.ce_every > 0 && number.is_multiple_of(self.ce_every);
             let (ce, sce) = (even || self.chance(self.ce), self.chance(self.sce));
             if let Some(packet) = self.packets.back_mut() {
                 (packet.ce, packet.sce) = (ce, sce && !ce);
