@@ -3,7 +3,7 @@
 mod common;
 
 use common::{MS, S, Script, controller, pipe::Pipe};
-use dumbbell_cc::SSTHRESH_INFINITE;
+use dumbbell_cc::{CongestionKind, SSTHRESH_INFINITE};
 use serde_json::{Value, json};
 
 /// Average window, in segments, with one loss every `1/p` segments.
@@ -373,4 +373,34 @@ fn reno_takes_back_a_spurious_cut() {
     script.lose();
     script.cc.on_recovery_exit(script.now);
     assert_eq!(script.cc.cwnd(), cut);
+}
+
+/// ECN-04, RFC 8511 section 3: a mark in avoidance multiplies by beta_ecn; in slow start and for loss
+/// all is as without ABE.
+#[test]
+fn abe_cuts_less_in_avoidance_only() {
+    for (kind, loss, mark) in [("reno", 500, 800), ("cubic", 700, 850)] {
+        let cut = |slow_start: bool, ecn: bool| {
+            let params = if slow_start {
+                json!({"abe": true})
+            } else {
+                json!({"abe": true, "initial_ssthresh": 2})
+            };
+            let mut script = Script::new(kind, &params, 50 * MS, 1000);
+            script.cc.on_congestion(&dumbbell_cc::Congestion {
+                now: script.now,
+                kind: if ecn { CongestionKind::Ecn } else { CongestionKind::Loss },
+                mss: common::MSS,
+                inflight: script.cc.cwnd(),
+                lost: 0,
+                srtt: script.rtt,
+                delivered: script.una,
+                acked: 0,
+            });
+            script.segments()
+        };
+        assert_eq!(cut(false, true), mark, "{kind}");
+        assert_eq!(cut(true, true), loss, "{kind} in slow start");
+        assert_eq!(cut(false, false), loss, "{kind}, loss");
+    }
 }
