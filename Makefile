@@ -12,7 +12,7 @@ RUST := $(shell find crates Cargo.toml Cargo.lock -name '*.rs' -o -name 'Cargo.*
 PACKAGE := $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.html' \
 	-o -name '*.j2' -o -name '*.css' -o -name '*.js' -o -name '*.md') pyproject.toml README.md
 
-.PHONY: demo test bench validate lint docs build constraints clean
+.PHONY: demo test bench validate lint docs figures build constraints clean
 
 # The wheel that users get, installed with what it can show.
 build: $(VENV)/.built
@@ -74,6 +74,10 @@ lint: build $(VENV)/.tools
 docs: build
 	$(PIP) install --group docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# Draw the windows of all controllers anew, for their pages.
+figures: build
+	$(BIN)/python docs/controller_figures.py
 
 # Pin what is newest today.
 constraints:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from controller_figures import queue as figure_queue
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
@@ -26,8 +27,8 @@ FIGURE = """```{{image}} ../_static/controllers/{name}.png
 :alt: Window of {name} and queue over time
 ```
 
-Two flows, the second 10 s after the first, at 20 Mbit/s and 40 ms behind a drop-tail queue of one
-bandwidth-delay product (`docs/controller_figures.py`)."""
+Two flows, the second 10 s after the first, at 20 Mbit/s and 40 ms behind {queue}
+(`docs/controller_figures.py`)."""
 
 
 def write_all(docs: Path) -> None:
@@ -47,7 +48,7 @@ def write_all(docs: Path) -> None:
     }
     for name, entry in registry.controllers.items():
         drawn = (docs / "_static" / "controllers" / f"{name}.png").is_file()
-        figure = FIGURE.format(name=name) if drawn else ""
+        figure = FIGURE.format(name=name, queue=figure_queue(name)[1]) if drawn else ""
         texts[pages / f"{name}.md"] = _pages.full_page(entry, figure=figure)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")

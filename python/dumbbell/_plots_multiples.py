@@ -23,9 +23,13 @@ _SCALE_QUANTILE = 0.995
 
 
 def multiples_figure(
-    results: Sequence[ResultLike], titles: Sequence[str], path: str | Path
+    results: Sequence[ResultLike],
+    titles: Sequence[str],
+    path: str | Path,
+    *,
+    panel_in: tuple[float, float] = _PANEL_IN,
 ) -> Path:
-    """Draw a panel for each result and write the page to `path`.
+    """Draw a panel for each result, `panel_in` inches wide and high; write the page to `path`.
 
     Lines are congestion windows in segments (left), one colour a flow; the grey area is the first
     link's queueing delay in ms (right). All panels have the same scales, which leave out the
@@ -39,7 +43,7 @@ def multiples_figure(
     queues = [list(by_name(columns(result, "link_series"), "link"))[:1] for result in results]
     most_window = _scale([table["cwnd"] for run in windows for _, table in run])
     most_delay = _scale([table["queue_delay_ms"] for run in queues for _, table in run])
-    size = (_PANEL_IN[0] * across + 0.5, _PANEL_IN[1] * down + 0.5)
+    size = (panel_in[0] * across + 0.5, panel_in[1] * down + 0.5)
     made, axes = figure(down, across, size, sharex=True, sharey=True)
     for place, ax in enumerate(axes.ravel()):
         column, row = place % across, place // across
