@@ -4,9 +4,10 @@
 
 REFERENCE holds one JSON file per run and repeats.json (summaries only); REPEATS hold further runs
 of the same specifications by the same kernel, made for this project because random or chaotic
-cells need several: directories of such files, or a kernel.json.gz whose repeats are kept. Kept are the cells whose controllers and queues exist here, the summaries, cwnd
-every 100 ms of one run of each cell, and goodput and smoothed RTT every second of all. Of each spec
-`resolved` says that the kernel exchanged a datagram with the receivers before the flows began.
+cells need several: directories of such files, or a kernel.json.gz whose repeats are kept. Kept are
+the cells whose controllers and queues exist here, the summaries, cwnd every 100 ms of one run of
+each cell, and goodput and smoothed RTT every second of all. Of each spec `resolved` says that the
+kernel exchanged a datagram with the receivers before the flows began.
 """
 
 from __future__ import annotations

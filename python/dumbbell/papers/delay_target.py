@@ -1,4 +1,4 @@
-"""Long flows and short requests under a queue that aims at a delay: what BBR, CUBIC and DCTCP do."""
+"""Long flows and short requests under a queue that aims at a delay: BBR, CUBIC and DCTCP."""
 
 from __future__ import annotations
 

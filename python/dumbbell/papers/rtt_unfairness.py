@@ -53,13 +53,9 @@ def _ratio(
 def _run(quick: bool) -> Outcome:
     runs = 3 if quick else 20
     fifo = {"kind": "fifo", "limit": "413p"}
-    drop_tail = {
-        cc: _ratio(cc, (20, 100), fifo, runs, 60) for cc in ("reno", "cubic", "bbr")
-    }
+    drop_tail = {cc: _ratio(cc, (20, 100), fifo, runs, 60) for cc in ("reno", "cubic", "bbr")}
     pie = _ratio("reno", (10, 100), _PIE, runs, 120)
-    prague = {
-        rtts: _ratio("prague", rtts, _RANDOM_MARKS, runs, 90) for rtts in ((5, 15), (10, 50))
-    }
+    prague = {rtts: _ratio("prague", rtts, _RANDOM_MARKS, runs, 90) for rtts in ((5, 15), (10, 50))}
     step = {cc: _ratio(cc, (5, 25), _STEP, runs, 60) for cc in ("prague", "dctcp")}
     judged: list[tuple[Any, float]] = [
         # Mean of the kernel's runs (docs/validation.md, f_rtt20_vs_100).
