@@ -1,6 +1,7 @@
 //! Drivers for controllers: a script of rounds, and a one-link pipe.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod events;
 pub mod pipe;
 
 use dumbbell_cc::{Ack, CaState, Congestion, CongestionKind, Controller, Nanos, Start, build};
