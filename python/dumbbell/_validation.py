@@ -174,6 +174,8 @@ def scenario(spec: Mapping[str, Any], window_s: Sequence[float], seed: int) -> d
     else:
         queue = {"kind": qdisc["kind"], "ecn": ecn}
         queue |= {key: qdisc[key] for key in QDISC_TIMES if key in qdisc}
+        if qdisc["kind"] == "pie":
+            queue["linux"] = True
         if "limit" in qdisc:
             queue["limit"] = f"{qdisc['limit']}p"
     flows = []

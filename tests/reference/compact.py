@@ -24,7 +24,7 @@ CONTROLLERS = {
     *("reno", "cubic", "bbr", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois"),
     *("lp", "nv", "scalable", "vegas", "veno", "westwood", "yeah"),
 }
-QUEUES = {"pfifo", "codel", "fq_codel"}
+QUEUES = {"pfifo", "codel", "fq_codel", "pie"}
 REPEAT = re.compile(r"_(r\d+|rep\d+|s\d+)$")
 SUMMARY = (
     "window_s",
