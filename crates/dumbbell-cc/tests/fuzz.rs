@@ -1,5 +1,5 @@
 //! Coverage-guided fuzzing of event sequences (`make fuzz`). Under `cargo test` the same property runs
-//! on random bytes and on the inputs kept in `__fuzz__`.
+//! for a second on random bytes, and on what fuzzing has left in `__fuzz__`.
 
 mod common;
 

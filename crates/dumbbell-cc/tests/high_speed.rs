@@ -2,35 +2,12 @@
 
 mod common;
 
-use common::{MS, MSS, S, Script, controller, pipe::Pipe};
+use common::{MS, MSS, S, Script, average_window, controller, pipe::Pipe};
 use dumbbell_cc::{CaState, Congestion, CongestionKind, Rto};
 use rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};
 
 const RTT: u64 = 100 * MS;
-
-/// Average window, in segments, with one loss every `1/p` segments.
-fn average_window(kind: &str, params: &Value, p: f64, start: u64) -> f64 {
-    let mut script = Script::settle(kind, params, RTT, start);
-    let per_loss = (1.0 / p) as u64;
-    let (mut since, mut losses) = (0, 0);
-    let (mut sum, mut rounds) = (0.0, 0.0);
-    while losses < 60 {
-        let window = script.segments();
-        script.round(8.min(window));
-        since += window;
-        if losses >= 30 {
-            sum += window as f64;
-            rounds += 1.0;
-        }
-        if since >= per_loss {
-            since -= per_loss;
-            losses += 1;
-            script.lose();
-        }
-    }
-    sum / rounds
-}
 
 fn assert_close(got: f64, expected: f64, relative: f64, what: &str) {
     assert!((got / expected - 1.0).abs() < relative, "{what}: {got:.2}, expected {expected:.2}");
@@ -41,7 +18,7 @@ fn assert_close(got: f64, expected: f64, relative: f64, what: &str) {
 fn highspeed_follows_its_response_function() {
     for p in [1e-4_f64, 1e-5, 1e-6, 1e-7] {
         let expected = 0.12 / p.powf(0.835);
-        let got = average_window("highspeed", &json!({"linux": false}), p, expected as u64);
+        let got = average_window("highspeed", &json!({"linux": false}), RTT, p, expected as u64);
         assert_close(got, expected, 0.05, &format!("p = {p}"));
     }
 }
@@ -50,7 +27,8 @@ fn highspeed_follows_its_response_function() {
 #[test]
 fn highspeed_is_reno_at_high_loss() {
     for p in [3e-3_f64, 1e-2] {
-        let got = average_window("highspeed", &json!({"linux": false, "low_window": 100}), p, 30);
+        let got =
+            average_window("highspeed", &json!({"linux": false, "low_window": 100}), RTT, p, 30);
         assert_close(got, (1.5 / p).sqrt(), 0.05, &format!("p = {p}"));
     }
 }
@@ -67,7 +45,7 @@ fn ctcp_without_a_queue_follows_its_response_function() {
         (1e-7, 101_630.0, 0.05),
         (1e-8, 641_250.0, 0.05),
     ] {
-        let got = average_window("ctcp", &json!({"low_window": 20}), p, expected as u64);
+        let got = average_window("ctcp", &json!({"low_window": 20}), RTT, p, expected as u64);
         assert_close(got, expected, tolerance, &format!("p = {p}"));
     }
 }
@@ -79,7 +57,7 @@ fn scalable_follows_its_response_function() {
     let rounds = (1.0_f64 / 0.875).ln() / 1.01_f64.ln();
     for p in [1e-3, 1e-4, 1e-5, 1e-6] {
         let expected = 1.0 / p / rounds;
-        let got = average_window("scalable", &json!({"linux": false}), p, (0.08 / p) as u64);
+        let got = average_window("scalable", &json!({"linux": false}), RTT, p, (0.08 / p) as u64);
         assert_close(got, expected, 0.05, &format!("p = {p}"));
     }
 }

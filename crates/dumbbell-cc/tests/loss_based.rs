@@ -2,32 +2,9 @@
 
 mod common;
 
-use common::{MS, S, Script, controller, pipe::Pipe};
+use common::{MS, S, Script, average_window, controller, pipe::Pipe};
 use dumbbell_cc::{CongestionKind, SSTHRESH_INFINITE};
-use serde_json::{Value, json};
-
-/// Average window, in segments, with one loss every `1/p` segments.
-fn average_window(kind: &str, params: &Value, rtt: u64, p: f64, start: u64) -> f64 {
-    let mut script = Script::settle(kind, params, rtt, start);
-    let per_loss = (1.0 / p) as u64;
-    let (mut since, mut losses) = (0, 0);
-    let (mut sum, mut rounds) = (0.0, 0.0);
-    while losses < 60 {
-        let window = script.segments();
-        script.round(8.min(window));
-        since += window;
-        if losses >= 30 {
-            sum += window as f64;
-            rounds += 1.0;
-        }
-        if since >= per_loss {
-            since -= per_loss;
-            losses += 1;
-            script.lose();
-        }
-    }
-    sum / rounds
-}
+use serde_json::json;
 
 /// RFC 9438 section 5.1, tables 1 and 2 (C = 0.4): average window at loss rate p.
 #[test]

@@ -97,3 +97,26 @@ impl Script {
         script
     }
 }
+
+/// Average window, in segments, with one loss every `1/p` segments.
+pub fn average_window(kind: &str, params: &Value, rtt: u64, p: f64, start: u64) -> f64 {
+    let mut script = Script::settle(kind, params, rtt, start);
+    let per_loss = (1.0 / p) as u64;
+    let (mut since, mut losses) = (0, 0);
+    let (mut sum, mut rounds) = (0.0, 0.0);
+    while losses < 60 {
+        let window = script.segments();
+        script.round(8.min(window));
+        since += window;
+        if losses >= 30 {
+            sum += window as f64;
+            rounds += 1.0;
+        }
+        if since >= per_loss {
+            since -= per_loss;
+            losses += 1;
+            script.lose();
+        }
+    }
+    sum / rounds
+}
