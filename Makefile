@@ -55,8 +55,9 @@ bench: build
 	mkdir -p target/bench
 	$(BIN)/python benches/peers.py --out target/bench/peers.json
 	$(BIN)/python benches/speed.py --out target/bench/speed.json
+	cargo run --release --locked -q -p dumbbell-cc --example ack_cost > target/bench/ack_cost.json
 	$(BIN)/python benches/report.py target/bench/speed.json target/bench/peers.json \
-		--out docs/performance.md
+		target/bench/ack_cost.json --out docs/performance.md
 
 # How right it is: against a real Linux kernel, and the field's own bug reports as scenarios with checks.
 validate: build
