@@ -226,8 +226,8 @@ def test_listing_names_the_reports(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["list", "cases", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == [path.stem for path in FILES]
-    # An issue, a kernel's change, or a case of a draft.
-    assert all(re.search(r"#|Linux|draft-", row["summary"]) for row in rows)
+    # An issue, a merge request, a change of the kernel, or a case of a draft.
+    assert all(re.search(r"#|!\d|Linux|draft-", row["summary"]) for row in rows)
 
 
 def test_references_must_name_a_test_that_runs(tmp_path: Path) -> None:
