@@ -12,7 +12,9 @@ RUST := $(shell find crates Cargo.toml Cargo.lock -name '*.rs' -o -name 'Cargo.*
 PACKAGE := $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.html' \
 	-o -name '*.j2' -o -name '*.css' -o -name '*.js' -o -name '*.md') pyproject.toml README.md
 
-.PHONY: demo test bench validate lint docs figures build constraints clean
+FUZZ_TIME ?= 5m
+
+.PHONY: demo test bench validate fuzz lint docs figures build constraints clean
 
 # The wheel that users get, installed with what it can show.
 build: $(VENV)/.built
@@ -63,6 +65,14 @@ bench: build
 validate: build
 	$(BIN)/python -m dumbbell._validation_report tests/reference docs
 	$(BIN)/dumbbell cases run
+
+# Coverage-guided fuzzing of what controllers are told, for as long as FUZZ_TIME; needs a nightly toolchain.
+fuzz: target/tools/bin/cargo-bolero
+	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo +nightly bolero test -p dumbbell-cc \
+		--engine libfuzzer -T $(FUZZ_TIME) any_events_leave_a_controller_usable
+
+target/tools/bin/cargo-bolero:
+	cargo install cargo-bolero --version 0.13.5 --locked --root target/tools
 
 lint: build $(VENV)/.tools
 	cargo fmt --all --check

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import io
 import re
+import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -241,6 +242,8 @@ def page(cells: Sequence[Cell], reference: Reference, known: Known) -> str:
         f"{len(rows)} measures are.** Linux ran {len(runs)} times ({repeats} of them repeats made "
         f"for this comparison), dumbbell {sum(len(cell.ours) for cell in cells)} times.",
         "",
+        _goodput_errors(cells),
+        "",
         "## How it is compared",
         "",
         _METHOD.format(v=validation),
@@ -337,6 +340,22 @@ def _save(made: Figure, path: Path) -> None:
     made.savefig(content, format="png", dpi=DPI)
     image = Image.open(content).convert("RGB").quantize(64, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
+
+
+def _goodput_errors(cells: Sequence[Cell]) -> str:
+    """The errors of goodput, of each flow where several compete, in a sentence."""
+    largest, errors = [], []
+    for cell in cells:
+        rows = [row for row in cell.rows if row.measure.startswith("goodput")]
+        flows = [abs(row.error) for row in rows if row.measure != "goodput"]
+        of_cell = flows or [abs(row.error) for row in rows]
+        errors += of_cell
+        largest.append(max(of_cell))
+    near = sum(error <= validation.SHARE_LIMIT for error in largest)
+    return (
+        f"Goodput of each flow: median absolute error {statistics.median(errors):.1%}; in {near} "
+        f"of {len(cells)} cells no flow is off by more than {validation.SHARE_LIMIT:.0%}."
+    )
 
 
 def write(cells: Sequence[Cell], reference: Reference, known: Known, docs: Path) -> None:
