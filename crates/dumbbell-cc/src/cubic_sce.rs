@@ -44,7 +44,6 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
         growth: Linux::new(settings),
         delay_min: 0,
         feedback: Feedback::default(),
-        marked: false,
     };
     Box::new(LossBased::new(law, params))
 }
@@ -57,8 +56,6 @@ struct CubicSce {
     /// Least RTT, 0 before the first sample.
     delay_min: Nanos,
     feedback: Feedback,
-    /// The present ACK carries a mark: no growth.
-    marked: bool,
 }
 
 impl CubicSce {
@@ -97,7 +94,6 @@ impl Law for CubicSce {
         {
             self.delay_min = rtt.max(1);
         }
-        self.marked = ack.ece || ack.sce > 0;
         self.on_marks(ack, window);
     }
 
@@ -108,7 +104,7 @@ impl Law for CubicSce {
 
     #[inline]
     fn avoid(&mut self, ack: &Ack, acked: u64, window: &mut Window) {
-        if !self.marked {
+        if !self.feedback.is_marked() {
             let per_increase = self.growth.update(ack.now, window, acked, self.delay_min);
             window.avoid(per_increase, acked);
         }

@@ -46,7 +46,6 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
         beta_ce: params.number("beta_ce"),
         beta_ce_recent: params.number("beta_ce_recent"),
         feedback: Feedback::default(),
-        marked: false,
     };
     Box::new(LossBased::new(law, params))
 }
@@ -56,8 +55,6 @@ struct DctcpSce {
     beta_ce: f64,
     beta_ce_recent: f64,
     feedback: Feedback,
-    /// The present ACK carries a mark: no growth.
-    marked: bool,
 }
 
 impl Law for DctcpSce {
@@ -70,7 +67,6 @@ impl Law for DctcpSce {
 
     #[inline]
     fn observe(&mut self, ack: &Ack, window: &mut Window) {
-        self.marked = ack.ece || ack.sce > 0;
         match self.feedback.on_ack(ack, window) {
             Signal::Sce(bytes) => {
                 let half = window.segments() / 2;
@@ -94,9 +90,7 @@ impl Law for DctcpSce {
 
     #[inline]
     fn avoid(&mut self, _ack: &Ack, acked: u64, window: &mut Window) {
-        if !self.marked {
-            window.add(acked as f64 / window.mss() as f64 / window.exact(), MIN_WINDOW);
-        }
+        self.feedback.avoid(acked, window);
     }
 
     fn cut(&mut self, cut: &Cut, _window: &Window) -> u64 {

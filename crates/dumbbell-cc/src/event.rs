@@ -39,6 +39,9 @@ pub enum EcnMode {
 }
 
 impl EcnMode {
+    pub const ALL: [Self; 6] =
+        [Self::Off, Self::Classic, Self::CeState, Self::Accurate, Self::L4s, Self::Sce];
+
     /// Name as written in a scenario.
     pub fn name(self) -> &'static str {
         match self {

@@ -20,7 +20,6 @@ use crate::event::{Ack, CaState, Nanos, Start};
 use crate::loss_based::{self, Cut, Law, LossBased};
 use crate::params::{ParamInfo, Params};
 use crate::registry::ControllerInfo;
-use crate::slow_start::SlowStart;
 use crate::window::Window;
 
 pub(crate) const NAME: &str = "htcp";
@@ -299,19 +298,8 @@ impl Law for Htcp {
     }
 
     /// Linux drops what slow start leaves of an ACK.
-    #[inline]
-    fn grow(&mut self, ack: &Ack, window: &mut Window, slow_start: &mut dyn SlowStart) {
-        if !ack.cwnd_limited {
-            return;
-        }
-        let mut acked = ack.acked;
-        if window.in_slow_start() {
-            let left = window.slow_start(slow_start.growth(acked, window.mss()));
-            acked = if self.settings.linux { 0 } else { left };
-        }
-        if acked > 0 {
-            self.avoid(ack, acked, window);
-        }
+    fn spills_over(&self) -> bool {
+        !self.settings.linux
     }
 
     #[inline]

@@ -78,16 +78,12 @@ pub(crate) trait Law: Clone + Send {
     /// limited what was sent; slow start first, what it leaves counts in avoidance.
     #[inline]
     fn grow(&mut self, ack: &Ack, window: &mut Window, slow_start: &mut dyn SlowStart) {
-        if !ack.cwnd_limited {
-            return;
-        }
-        let mut acked = ack.acked;
-        if window.in_slow_start() {
-            acked = window.slow_start(slow_start.growth(acked, window.mss()));
-        }
-        if acked > 0 {
-            self.avoid(ack, acked, window);
-        }
+        grow(self, ack, window, slow_start);
+    }
+
+    /// Whether what slow start leaves of an ACK counts in avoidance.
+    fn spills_over(&self) -> bool {
+        true
     }
 
     /// Congestion avoidance: `acked` bytes count.
@@ -129,6 +125,37 @@ pub(crate) trait Law: Clone + Send {
     }
 
     fn record(&self, _window: &Window, _out: &mut dyn FnMut(&'static str, f64)) {}
+}
+
+/// Slow start, if the window limited what was sent. Returns the bytes that count in avoidance.
+#[inline]
+pub(crate) fn after_slow_start(
+    ack: &Ack,
+    window: &mut Window,
+    slow_start: &mut dyn SlowStart,
+) -> u64 {
+    if !ack.cwnd_limited {
+        0
+    } else if window.in_slow_start() {
+        window.slow_start(slow_start.growth(ack.acked, window.mss()))
+    } else {
+        ack.acked
+    }
+}
+
+/// What [`Law::grow`] does as a rule, for laws that do more.
+#[inline]
+pub(crate) fn grow<L: Law>(
+    law: &mut L,
+    ack: &Ack,
+    window: &mut Window,
+    slow_start: &mut dyn SlowStart,
+) {
+    let counts = law.spills_over() || !window.in_slow_start();
+    let acked = after_slow_start(ack, window, slow_start);
+    if acked > 0 && counts {
+        law.avoid(ack, acked, window);
+    }
 }
 
 /// The window is being reduced by the transport and must not grow.

@@ -405,15 +405,8 @@ impl Law for Nv {
     }
 
     fn grow(&mut self, ack: &Ack, window: &mut Window, slow_start: &mut dyn SlowStart) {
-        if !ack.cwnd_limited || !self.may_grow {
-            return;
-        }
-        let mut acked = ack.acked;
-        if window.in_slow_start() {
-            acked = window.slow_start(slow_start.growth(acked, window.mss()));
-        }
-        if acked > 0 {
-            self.avoid(ack, acked, window);
+        if self.may_grow {
+            loss_based::grow(self, ack, window, slow_start);
         }
     }
 

@@ -54,13 +54,7 @@ struct Reno {
 
 /// Growth of plain Reno, for controllers that fall back on it.
 pub(crate) fn grow(ack: &Ack, window: &mut Window, slow_start: &mut dyn SlowStart) {
-    if !ack.cwnd_limited {
-        return;
-    }
-    let mut acked = ack.acked;
-    if window.in_slow_start() {
-        acked = window.slow_start(slow_start.growth(acked, window.mss()));
-    }
+    let acked = loss_based::after_slow_start(ack, window, slow_start);
     if acked > 0 {
         window.avoid(window.segments(), acked);
     }

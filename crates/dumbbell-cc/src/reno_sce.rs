@@ -46,7 +46,6 @@ pub(crate) fn build(params: &Params, _seed: u64) -> Box<dyn Controller> {
         ce_divisor: params.number("ce_divisor"),
         ce_divisor_recent: params.number("ce_divisor_recent"),
         feedback: Feedback::default(),
-        marked: false,
     };
     Box::new(LossBased::new(law, params))
 }
@@ -56,8 +55,6 @@ struct RenoSce {
     ce_divisor: f64,
     ce_divisor_recent: f64,
     feedback: Feedback,
-    /// The present ACK carries a mark: no growth.
-    marked: bool,
 }
 
 impl Law for RenoSce {
@@ -72,7 +69,6 @@ impl Law for RenoSce {
     fn observe(&mut self, ack: &Ack, window: &mut Window) {
         let segments = ack.acked as f64 / window.mss() as f64;
         let signal = self.feedback.on_ack(ack, window);
-        self.marked = ack.ece || ack.sce > 0;
         let cut = match signal {
             Signal::Sce(bytes) => {
                 let marked = bytes as f64 / window.mss() as f64;
@@ -90,9 +86,7 @@ impl Law for RenoSce {
 
     #[inline]
     fn avoid(&mut self, _ack: &Ack, acked: u64, window: &mut Window) {
-        if !self.marked {
-            window.add(acked as f64 / window.mss() as f64 / window.exact(), MIN_WINDOW);
-        }
+        self.feedback.avoid(acked, window);
     }
 
     fn cut(&mut self, cut: &Cut, _window: &Window) -> u64 {

@@ -32,6 +32,8 @@ pub(crate) fn params(slow_start: &'static str) -> Vec<ParamInfo> {
 pub(crate) struct Feedback {
     /// ACKs until the last SCE mark is a round trip old.
     recent: u64,
+    /// The present ACK carries a mark.
+    marked: bool,
     /// The present ECE episode lasts until this byte is acknowledged.
     episode_end: Option<u64>,
 }
@@ -54,6 +56,7 @@ impl Feedback {
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack, window: &Window) -> Signal {
         self.recent = self.recent.saturating_sub(1);
+        self.marked = ack.ece || ack.sce > 0;
         if matches!(ack.state, CaState::Recovery | CaState::Loss) {
             self.episode_end = None;
             return Signal::None;
@@ -76,6 +79,19 @@ impl Feedback {
             return Signal::Sce(ack.sce);
         }
         Signal::None
+    }
+
+    /// The last ACK read carries a mark, so it is not to grow the window.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// Reno's avoidance, by ACKs without a mark.
+    #[inline]
+    pub(crate) fn avoid(&self, acked: u64, window: &mut Window) {
+        if !self.marked {
+            window.add(acked as f64 / window.mss() as f64 / window.exact(), MIN_WINDOW);
+        }
     }
 
     /// SCE was seen within about the last round trip.

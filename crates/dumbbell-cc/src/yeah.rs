@@ -184,13 +184,7 @@ impl Law for Yeah {
         if !ack.cwnd_limited {
             return;
         }
-        let mut acked = ack.acked;
-        if window.in_slow_start() {
-            acked = window.slow_start(slow_start.growth(acked, window.mss()));
-        }
-        if acked > 0 {
-            self.avoid(ack, acked, window);
-        }
+        loss_based::grow(self, ack, window, slow_start);
         if self.trip.is_over(ack) {
             if self.trip.samples >= FEWEST_SAMPLES {
                 self.decide(window);

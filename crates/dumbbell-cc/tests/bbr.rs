@@ -2,23 +2,13 @@
 
 mod common;
 
-use common::{MS, S, controller, pipe::Pipe};
+use common::{MS, S, controller, pipe::Pipe, recorded};
 use serde_json::json;
 
 const RATE: f64 = 47.82e6;
 
 fn pipe(limit: usize) -> Pipe {
     Pipe::new(controller("bbr", &json!({})), RATE, 40 * MS, limit)
-}
-
-fn recorded(pipe: &Pipe, wanted: &str) -> f64 {
-    let mut found = f64::NAN;
-    pipe.cc.record(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
 }
 
 /// BBR-A01: the estimate is within 2 % of the link when Startup ends, and Startup ends soon.
@@ -28,7 +18,7 @@ fn startup_finds_the_link() {
     let mut left = None;
     pipe.run(3 * S, |pipe| {
         if left.is_none() && pipe.cc.phase() != "startup" {
-            left = Some((pipe.now, recorded(pipe, "bw_bps")));
+            left = Some((pipe.now, recorded(pipe.cc.as_ref(), "bw_bps")));
         }
     });
     let (at, bw) = left.unwrap();
@@ -113,7 +103,8 @@ fn pacing_rates_are_the_gains_times_the_bandwidth() {
     pipe.run(3 * S, |_| {});
     let mut seen = std::collections::BTreeSet::new();
     pipe.run(6 * S, |pipe| {
-        let gain = pipe.cc.pacing_rate().unwrap() * 8.0 / (0.99 * recorded(pipe, "bw_bps"));
+        let gain =
+            pipe.cc.pacing_rate().unwrap() * 8.0 / (0.99 * recorded(pipe.cc.as_ref(), "bw_bps"));
         seen.insert((gain * 100.0).round() as i64);
     });
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [75, 100, 125]);

@@ -2,20 +2,10 @@
 
 mod common;
 
-use common::{MS, MSS, S, controller, pipe::Pipe};
+use common::{MS, MSS, S, controller, pipe::Pipe, recorded};
 use serde_json::json;
 
 const RATE: f64 = 47.82e6;
-
-fn recorded(pipe: &Pipe, wanted: &str) -> f64 {
-    let mut found = f64::NAN;
-    pipe.cc.record(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
-}
 
 /// log2(83 333/10) = 13 rounds find 10 Gbit/s at 100 ms.
 #[test]
@@ -23,8 +13,8 @@ fn startup_doubles_each_round() {
     let mut pipe = Pipe::new(controller("bbr3", &json!({})), 10e9, 100 * MS, 1_000_000);
     let mut found = None;
     pipe.run(1600 * MS, |pipe| {
-        if found.is_none() && recorded(pipe, "max_bw_bps") > 0.95 * 10e9 {
-            found = Some(recorded(pipe, "round"));
+        if found.is_none() && recorded(pipe.cc.as_ref(), "max_bw_bps") > 0.95 * 10e9 {
+            found = Some(recorded(pipe.cc.as_ref(), "round"));
         }
     });
     let rounds = found.unwrap();
@@ -53,7 +43,7 @@ fn a_shallow_buffer_is_learnt() {
     let (delivered, lost) = (pipe.delivered, pipe.lost);
     pipe.run(34 * S, |_| {});
     let bdp = RATE / 8.0 * 0.04 / f64::from(MSS);
-    let bound = recorded(&pipe, "inflight_longterm") / bdp;
+    let bound = recorded(pipe.cc.as_ref(), "inflight_longterm") / bdp;
     assert!((1.0..1.4).contains(&bound), "{bound}");
     let goodput = (pipe.delivered - delivered) as f64 * 8.0 / 30.0;
     assert!(goodput / RATE > 0.93, "{}", goodput / RATE);

@@ -11,15 +11,6 @@ use dumbbell_cc::{EcnMode, Start, build};
 /// Bytes of one event.
 type Code = [u8; 10];
 
-const MODES: [EcnMode; 6] = [
-    EcnMode::Off,
-    EcnMode::Classic,
-    EcnMode::CeState,
-    EcnMode::Accurate,
-    EcnMode::L4s,
-    EcnMode::Sce,
-];
-
 /// Every byte string is an event, and most are ACKs.
 fn decode(code: Code) -> Step {
     let [kind, flags, a, b, c, d, e, f, g, h] = code;
@@ -65,7 +56,7 @@ fn any_events_leave_a_controller_usable() {
             mss: MSS,
             initial_window: 10 * u64::from(MSS),
             rtt: Some(40_000_000),
-            ecn: MODES[usize::from(*mode) % MODES.len()],
+            ecn: EcnMode::ALL[usize::from(*mode) % EcnMode::ALL.len()],
         });
         let mut world = World::default();
         for &code in codes {

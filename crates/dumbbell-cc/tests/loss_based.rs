@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, S, Script, average_window, controller, pipe::Pipe};
+use common::{MS, S, Script, average_window, controller, pipe::Pipe, recorded};
 use dumbbell_cc::{CongestionKind, SSTHRESH_INFINITE};
 use serde_json::json;
 
@@ -126,18 +126,8 @@ fn cuts_by_the_factor_of_the_rfc() {
     assert_eq!(w_max(&plain), 700.0);
 }
 
-fn recorded(script: &Script, wanted: &str) -> f64 {
-    let mut found = f64::NAN;
-    script.cc.record(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
-}
-
 fn w_max(script: &Script) -> f64 {
-    recorded(script, "w_max")
+    recorded(script.cc.as_ref(), "w_max")
 }
 
 /// K = (0.3 W / 0.4)^(1/3): 5 s at 100 Mbit/s and 10 s at 800 Mbit/s with 20 ms, that is 250 and 500
@@ -154,7 +144,7 @@ fn k_is_the_cube_root_of_the_distance() {
                 window,
             );
             script.round(8);
-            let got = recorded(&script, "k");
+            let got = recorded(script.cc.as_ref(), "k");
             assert!((got / k - 1.0).abs() < 0.01, "{rate}: K = {got}, expected {k}");
             // The window is back at W_max then.
             let rounds = (k / 0.020) as u64;
@@ -202,10 +192,10 @@ fn cubic_is_no_slower_than_reno_in_a_small_window() {
 #[test]
 fn renos_pace_returns_only_at_the_window_before_the_cut() {
     let mut script = Script::settle("cubic", &json!({"linux": false}), MS, 100);
-    let mut previous = recorded(&script, "w_est");
+    let mut previous = recorded(script.cc.as_ref(), "w_est");
     for round in 0..200 {
         script.round(1);
-        let w_est = recorded(&script, "w_est");
+        let w_est = recorded(script.cc.as_ref(), "w_est");
         if round > 0 {
             let expected = if previous >= 100.0 { 1.0 } else { 9.0 / 17.0 };
             let growth = w_est - previous;

@@ -5,8 +5,8 @@
 
 mod common;
 
-use common::{MS, MSS, S, controller, pipe::Pipe};
-use dumbbell_cc::{Ack, CaState, Congestion, CongestionKind, EcnMode, Start};
+use common::{MS, MSS, S, controller, pipe::Pipe, recorded};
+use dumbbell_cc::{Ack, CaState, Congestion, CongestionKind, Controller, EcnMode, Start};
 use serde_json::{Value, json};
 
 /// Rate (segments/s), mean window (segments) and signals a second, after settling.
@@ -63,33 +63,17 @@ fn dctcp_needs_a_little_more_where_marks_are_random() {
 /// RFC 8257 section 3.3: alpha moves by 1/16 of its distance once a window, in 1/1024 (Linux).
 #[test]
 fn alpha_steps() {
-    let mut cc = controller("dctcp", &json!({}));
-    let mss = u64::from(MSS);
-    cc.on_start(&Start {
-        now: 0,
-        mss: MSS,
-        initial_window: 100 * mss,
-        rtt: Some(MS),
-        ecn: EcnMode::CeState,
-    });
-    let alpha = |cc: &dyn dumbbell_cc::Controller| {
-        let mut found = f64::NAN;
-        cc.record(&mut |name, value| {
-            if name == "alpha" {
-                found = value;
-            }
-        });
-        (found * 1024.0) as u64
-    };
+    let mut cc = started("dctcp", &json!({}), EcnMode::CeState, 100, MS);
+    let alpha = |cc: &dyn Controller| (recorded(cc, "alpha") * 1024.0) as u64;
     let mut una = 0;
-    let mut window = |cc: &mut Box<dyn dumbbell_cc::Controller>, marked: u64| {
-        una += 100 * mss;
+    let mut window = |cc: &mut Box<dyn Controller>, marked: u64| {
+        una += 100 * SEGMENT;
         cc.on_ack(&Ack {
             mss: MSS,
-            acked: 100 * mss,
-            ce: marked * mss,
+            acked: 100 * SEGMENT,
+            ce: marked * SEGMENT,
             snd_una: una,
-            snd_nxt: una + 100 * mss - 1,
+            snd_nxt: una + 100 * SEGMENT - 1,
             state: CaState::Cwr,
             ..Ack::default()
         });
@@ -118,26 +102,18 @@ fn alpha_steps() {
 #[test]
 fn the_first_mark_halves_and_so_does_a_loss() {
     for kind in [CongestionKind::Ecn, CongestionKind::Loss] {
-        let mut cc = controller("dctcp", &json!({}));
-        let mss = u64::from(MSS);
-        cc.on_start(&Start {
-            now: 0,
-            mss: MSS,
-            initial_window: 100 * mss,
-            rtt: Some(MS),
-            ecn: EcnMode::CeState,
-        });
+        let mut cc = started("dctcp", &json!({}), EcnMode::CeState, 100, MS);
         cc.on_congestion(&Congestion {
             now: 0,
             kind,
             mss: MSS,
-            inflight: 100 * mss,
+            inflight: 100 * SEGMENT,
             lost: 0,
             srtt: MS,
             delivered: 0,
             acked: 0,
         });
-        assert_eq!(cc.cwnd(), 50 * mss);
+        assert_eq!(cc.cwnd(), 50 * SEGMENT);
     }
 }
 
@@ -214,39 +190,38 @@ fn scalable_classic_keeps_its_signals() {
 /// Marks in one round trip of a CUBIC-SCE window take off its root, and the curve goes on flat.
 #[test]
 fn cubic_sce_takes_the_root_off_in_a_round_of_marks() {
-    let mut cc = controller("cubic-sce", &json!({}));
-    let mss = u64::from(MSS);
-    cc.on_start(&Start {
-        now: 0,
-        mss: MSS,
-        initial_window: 400 * mss,
-        rtt: Some(20 * MS),
-        ecn: EcnMode::Sce,
-    });
+    let mut cc = started("cubic-sce", &json!({}), EcnMode::Sce, 400, 20 * MS);
     for i in 0..400 {
         cc.on_ack(&Ack {
             now: i * MS / 20,
             mss: MSS,
-            acked: mss,
-            sce: mss,
+            acked: SEGMENT,
+            sce: SEGMENT,
             rtt: Some(20 * MS),
             srtt: 20 * MS,
             min_rtt: 20 * MS,
-            snd_una: (i + 1) * mss,
-            snd_nxt: (i + 400) * mss,
+            snd_una: (i + 1) * SEGMENT,
+            snd_nxt: (i + 400) * SEGMENT,
             cwnd_limited: true,
             advances: true,
             ..Ack::default()
         });
     }
     // 20 segments for a window of 400; a little less as the window shrinks, a little more in turn.
-    let left = cc.cwnd() / mss;
+    let left = cc.cwnd() / SEGMENT;
     assert!((379..=381).contains(&left), "{left}");
+}
+
+/// A controller that starts with `window` segments.
+fn started(kind: &str, params: &Value, ecn: EcnMode, window: u64, rtt: u64) -> Box<dyn Controller> {
+    let mut cc = controller(kind, params);
+    cc.on_start(&Start { now: 0, mss: MSS, initial_window: window * SEGMENT, rtt: Some(rtt), ecn });
+    cc
 }
 
 /// A sender with a window of its own data, fed ACK by ACK.
 struct Sender {
-    cc: Box<dyn dumbbell_cc::Controller>,
+    cc: Box<dyn Controller>,
     now: u64,
     una: u64,
     round: u64,
@@ -259,14 +234,7 @@ const RTT: u64 = 20 * MS;
 impl Sender {
     /// In avoidance with `window` segments.
     fn new(kind: &str, mode: EcnMode, window: u64) -> Self {
-        let mut cc = controller(kind, &json!({"initial_ssthresh": 2}));
-        cc.on_start(&Start {
-            now: 0,
-            mss: MSS,
-            initial_window: window * SEGMENT,
-            rtt: Some(RTT),
-            ecn: mode,
-        });
+        let cc = started(kind, &json!({"initial_ssthresh": 2}), mode, window, RTT);
         Self { cc, now: 0, una: 0, round: 0, round_end: 0 }
     }
 
@@ -374,14 +342,7 @@ fn prague_is_paced() {
     sender.acks(2, |_| {});
     let per_second = |sender: &Sender| sender.cc.pacing_rate().unwrap() / f64::from(MSS);
     assert_within(per_second(&sender), 100.0 / 0.02, 0.001, "in avoidance");
-    let mut cc = controller("prague", &json!({}));
-    cc.on_start(&Start {
-        now: 0,
-        mss: MSS,
-        initial_window: 10 * SEGMENT,
-        rtt: Some(RTT),
-        ecn: EcnMode::L4s,
-    });
+    let cc = started("prague", &json!({}), EcnMode::L4s, 10, RTT);
     sender.cc = cc;
     assert_within(per_second(&sender), 2.0 * 10.0 / 0.02, 0.001, "in slow start");
 }

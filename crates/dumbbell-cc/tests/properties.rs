@@ -17,14 +17,7 @@ fn marks() -> impl Strategy<Value = Marks> {
 }
 
 fn mode() -> impl Strategy<Value = EcnMode> {
-    prop::sample::select(vec![
-        EcnMode::Off,
-        EcnMode::Classic,
-        EcnMode::CeState,
-        EcnMode::Accurate,
-        EcnMode::L4s,
-        EcnMode::Sce,
-    ])
+    prop::sample::select(EcnMode::ALL.to_vec())
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -15,15 +15,6 @@ pub(crate) struct Attributes {
 const RECOVERY_STYLES: [(&str, cc::RecoveryStyle); 2] =
     [("prr", cc::RecoveryStyle::Prr), ("own", cc::RecoveryStyle::Own)];
 
-const ECN_MODES: [(&str, cc::EcnMode); 6] = [
-    ("off", cc::EcnMode::Off),
-    ("classic", cc::EcnMode::Classic),
-    ("ce-state", cc::EcnMode::CeState),
-    ("accurate", cc::EcnMode::Accurate),
-    ("l4s", cc::EcnMode::L4s),
-    ("sce", cc::EcnMode::Sce),
-];
-
 pub(crate) fn read(instance: &Bound<'_, PyAny>) -> PyResult<Attributes> {
     let marks = instance.getattr(intern!(instance.py(), "responds_to_marks"))?;
     let responds_to_marks = marks.extract().map_err(|_| {
@@ -31,7 +22,7 @@ pub(crate) fn read(instance: &Bound<'_, PyAny>) -> PyResult<Attributes> {
     })?;
     Ok(Attributes {
         recovery_style: choice(instance, "recovery_style", &RECOVERY_STYLES)?,
-        ecn: choice(instance, "ecn", &ECN_MODES)?,
+        ecn: choice(instance, "ecn", &cc::EcnMode::ALL.map(|mode| (mode.name(), mode)))?,
         responds_to_marks,
     })
 }

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 AGREES, DIFFERS = "agrees", "differs"
 
+STEP_MARKS = {
+    "kind": "codel", "ecn": True, "ce_threshold": "1ms", "target": "1s", "interval": "10s",
+}  # fmt: skip
+"""A queue that marks what waited for more than 1 ms; CoDel's own law never comes into play."""
+
 
 @dataclass(frozen=True)
 class Published:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dumbbell._plots_data import columns
 from dumbbell._run import run as run_scenario
-from dumbbell.papers._paper import Outcome, Paper, between, within
+from dumbbell.papers._paper import STEP_MARKS, Outcome, Paper, between, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,11 +24,7 @@ _HIGH_DROP = 0.02
 """Share of packets dropped in a second from which the queue is in a phase of heavy dropping."""
 
 _PIE = {"kind": "pie", "target": "15ms", "limit": "10000p"}
-_STEP = {
-    "kind": "codel", "ecn": True, "ce_threshold": "1ms",
-    "target": "1s", "interval": "10s", "limit": "10000p",
-}  # fmt: skip
-"""Marks what waited for more than 1 ms; CoDel's own law never comes into play."""
+_STEP = STEP_MARKS | {"limit": "10000p"}
 
 
 def _scenario(cc: str, queue: dict[str, Any], quick: bool) -> Result:

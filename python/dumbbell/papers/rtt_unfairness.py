@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dumbbell._run import run as run_scenario
-from dumbbell.papers._paper import Outcome, Paper, between, factor, within
+from dumbbell.papers._paper import STEP_MARKS, Outcome, Paper, between, factor, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,10 +18,7 @@ _PIE = {"kind": "pie", "target": "15ms"}
 _RANDOM_MARKS = {
     "kind": "pie", "ecn": True, "ecn_threshold": 1.0, "target": "5ms", "limit": "2000p",
 }  # fmt: skip
-_STEP = {
-    "kind": "codel", "ecn": True, "ce_threshold": "1ms",
-    "target": "1s", "interval": "10s", "limit": "1000p",
-}  # fmt: skip
+_STEP = STEP_MARKS | {"limit": "1000p"}
 
 
 def _ratio(

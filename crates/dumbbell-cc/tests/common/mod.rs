@@ -120,3 +120,14 @@ pub fn average_window(kind: &str, params: &Value, rtt: u64, p: f64, start: u64) 
     }
     sum / rounds
 }
+
+/// A variable that the controller records; NaN if it has none of that name.
+pub fn recorded(cc: &dyn Controller, wanted: &str) -> f64 {
+    let mut found = f64::NAN;
+    cc.record(&mut |name, value| {
+        if name == wanted {
+            found = value;
+        }
+    });
+    found
+}
