@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
 };
 
 /// RFC 8289 section 4.2: an acceptable standing delay, and a round trip that fits most paths.
@@ -183,7 +183,7 @@ impl Codel {
         if let (Some(packet), Some(threshold)) = (&mut packet, params.ce_threshold)
             && now.saturating_sub(packet.enqueued_at()) > threshold
         {
-            mark(packet, counters);
+            counters.mark_ce(packet);
         }
         packet
     }
@@ -197,21 +197,11 @@ fn signal<P: Packet>(
     dropped: &mut Dropped<P>,
 ) -> Option<P> {
     let mut packet = packet?;
-    if params.ecn && packet.ecn() != Ecn::NotEct {
-        mark(&mut packet, counters);
+    if params.ecn && counters.mark_ce(&mut packet) {
         return Some(packet);
     }
-    counters.dropped_aqm += 1;
-    dropped.push((packet, DropReason::Aqm));
+    counters.drop(packet, DropReason::Aqm, dropped);
     None
-}
-
-/// Sets CE on an ECN-capable packet; one that carries CE already passes and is not counted.
-fn mark<P: Packet>(packet: &mut P, counters: &mut Counters) {
-    if matches!(packet.ecn(), Ecn::Ect0 | Ecn::Ect1) {
-        packet.mark_ce();
-        counters.marked += 1;
-    }
 }
 
 pub(crate) fn info() -> QueueInfo {
@@ -224,20 +214,18 @@ pub(crate) fn info() -> QueueInfo {
         summary: "Controlled delay: drops at the head when the delay stays above target",
         source: "RFC 8289",
         params,
+        classes: Vec::new(),
     }
 }
 
-pub(crate) fn build<P: Packet + Send + 'static>(
-    values: &Values,
-    _seed: u64,
-) -> Box<dyn QueueDiscipline<P>> {
-    Box::new(CodelQueue {
+pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, _seed: u64) -> Built<P> {
+    Ok(Box::new(CodelQueue {
         params: CodelParams::from_values(values),
         limit: values.whole("limit"),
         codel: Codel::default(),
         backlog: Backlog { packets: VecDeque::new(), bytes: 0, largest: 0 },
         counters: Counters::default(),
-    })
+    }))
 }
 
 /// A FIFO under CoDel.
@@ -273,8 +261,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
     fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
         if self.backlog_packets() >= self.limit {
-            self.counters.dropped_overflow += 1;
-            dropped.push((packet, DropReason::Overflow));
+            self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
         packet.set_enqueued_at(now);
@@ -308,7 +295,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
+    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
         out("codel_count", f64::from(self.codel.count()));
         out("codel_dropping", f64::from(self.codel.dropping()));
     }

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Counters, Dequeued, DropReason, Dropped, Enqueued, FifoLimit, Nanos, Packet, QueueDiscipline,
+    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, FifoLimit, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// Linux `pfifo` takes the device's transmit queue length, which is 1000 on Ethernet.
@@ -33,20 +34,18 @@ pub(crate) fn info() -> QueueInfo {
             )
             .at_least(1.0),
         ],
+        classes: Vec::new(),
     }
 }
 
-pub(crate) fn build<P: Packet + Send + 'static>(
-    values: &Values,
-    _seed: u64,
-) -> Box<dyn QueueDiscipline<P>> {
+pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, _seed: u64) -> Built<P> {
     let packets = values.optional("limit");
     let bytes = values.optional("limit_bytes");
     let unlimited = if bytes.is_some() { u64::MAX } else { DEFAULT_PACKETS };
-    Box::new(Fifo::new(FifoLimit {
+    Ok(Box::new(Fifo::new(FifoLimit {
         packets: packets.unwrap_or(unlimited),
         bytes: bytes.unwrap_or(u64::MAX),
-    }))
+    })))
 }
 
 /// A tail-drop FIFO.
@@ -69,8 +68,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
         self.counters.offered += 1;
         let bytes = self.bytes + u64::from(packet.bytes());
         if self.backlog_packets() >= self.limit.packets || bytes > self.limit.bytes {
-            self.counters.dropped_overflow += 1;
-            dropped.push((packet, DropReason::Overflow));
+            self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
         packet.set_enqueued_at(now);

@@ -4,7 +4,9 @@
 use crate::codel::{Codel, CodelParams, Source};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::pool::{Chain, Pool};
-use crate::{Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
+use crate::{
+    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+};
 
 const NONE: u32 = u32::MAX;
 
@@ -37,15 +39,13 @@ pub(crate) fn info() -> QueueInfo {
         summary: "Fair queueing of flows, each under CoDel; sparse flows go first",
         source: "RFC 8290",
         params,
+        classes: Vec::new(),
     }
 }
 
-pub(crate) fn build<P: Packet + Send + 'static>(
-    values: &Values,
-    seed: u64,
-) -> Box<dyn QueueDiscipline<P>> {
+pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> Built<P> {
     let flows = values.whole("flows") as usize;
-    Box::new(FqCodel {
+    Ok(Box::new(FqCodel {
         params: CodelParams::from_values(values),
         limit: values.whole("limit"),
         memory_limit: values.whole("memory_limit"),
@@ -58,7 +58,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(
         old: List::default(),
         store: Store { pool: Pool::new(), packets: 0, bytes: 0, largest: 0 },
         counters: Counters::default(),
-    })
+    }))
 }
 
 /// Finaliser of SplitMix64: every input bit reaches every output bit.
@@ -288,7 +288,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
+    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
         let waiting = self.flow_bytes.iter().filter(|&&bytes| bytes > 0).count();
         out("flows_waiting", waiting as f64);
     }

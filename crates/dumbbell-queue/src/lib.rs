@@ -4,6 +4,7 @@
 //! [`Packet`], so the same code holds simulated packets and real IP packets. One discipline, one
 //! file; all are listed in [`registry`].
 
+mod classes;
 mod codel;
 mod fifo;
 mod fq_codel;
@@ -13,6 +14,9 @@ mod pool;
 pub mod registry;
 
 pub use registry::{BuildError, ParamInfo, QueueInfo, Unit, build, list};
+
+/// A queue made from its parameters.
+pub type Built<P> = Result<Box<dyn QueueDiscipline<P>>, BuildError>;
 
 /// Nanoseconds since the start of the run.
 pub type Nanos = u64;
@@ -32,14 +36,43 @@ pub enum Ecn {
 pub trait Packet {
     /// Bytes that the link counts for this packet (frame, with the link's framing overhead).
     fn bytes(&self) -> u32;
+    /// Length of the IP packet, for queues that count framing themselves.
+    fn ip_bytes(&self) -> u32;
     /// Hash of the flow's five-tuple, before any salt.
     fn flow_hash(&self) -> u32;
+    /// The sending host, and the receiving one: hashes of their addresses, before any salt.
+    fn source(&self) -> u32;
+    fn destination(&self) -> u32;
     fn dscp(&self) -> u8;
+    fn set_dscp(&mut self, dscp: u8);
     fn ecn(&self) -> Ecn;
     /// Set the codepoint to CE. Only called where `ecn()` is ECT(0) or ECT(1).
     fn mark_ce(&mut self);
+    /// Set the codepoint to SCE, which is ECT(1). Only called where `ecn()` is ECT(0).
+    fn mark_sce(&mut self);
+    /// What the edge of the network measured of the packet's sender and wrote into it: its activity
+    /// (ABC) or its rate (CSFQ); 0 where nothing was written.
+    fn label(&self) -> f32;
+    fn set_label(&mut self, label: f32);
+    /// What an XCP sender wrote for the routers on the way.
+    fn congestion_header(&self) -> Option<CongestionHeader>;
+    /// Replace the header's feedback. Only called where there is one.
+    fn set_feedback(&mut self, feedback: f32);
+    /// Whether this is a pure ACK that `newer`, of the same connection, makes needless.
+    fn is_superseded_by(&self, newer: &Self) -> bool;
     fn enqueued_at(&self) -> Nanos;
     fn set_enqueued_at(&mut self, now: Nanos);
+}
+
+/// Congestion header of XCP (draft-falk-xcp-spec-03 section 2, in SI units).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CongestionHeader {
+    /// The sender's round-trip time in seconds; 0 where it does not know it yet.
+    pub rtt: f32,
+    /// Its rate in bytes per second.
+    pub throughput: f32,
+    /// The change of that rate that it asks for, and that routers reduce.
+    pub feedback: f32,
 }
 
 /// Why a packet was dropped.
@@ -49,6 +82,10 @@ pub enum DropReason {
     Overflow,
     /// The active queue management decided so.
     Aqm,
+    /// Above the rate that a policer allows.
+    Policed,
+    /// An ACK that a newer one made needless.
+    AckFilter,
 }
 
 /// Packets dropped by one call, with the reason; the caller empties it.
@@ -79,8 +116,78 @@ pub struct Counters {
     pub dequeued: u64,
     pub dropped_overflow: u64,
     pub dropped_aqm: u64,
-    /// Marks made here (not packets that arrived with CE).
+    pub dropped_policed: u64,
+    pub dropped_ack_filter: u64,
+    /// CE marks made here (not packets that arrived with CE).
     pub marked: u64,
+    /// SCE marks made here.
+    pub marked_sce: u64,
+}
+
+impl Counters {
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.dropped_overflow + self.dropped_aqm + self.dropped_policed + self.dropped_ack_filter
+    }
+
+    /// Count a packet that is dropped.
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        let counter = match reason {
+            DropReason::Overflow => &mut self.dropped_overflow,
+            DropReason::Aqm => &mut self.dropped_aqm,
+            DropReason::Policed => &mut self.dropped_policed,
+            DropReason::AckFilter => &mut self.dropped_ack_filter,
+        };
+        *counter += 1;
+    }
+
+    /// Drop a packet: count it and hand it to the caller.
+    pub(crate) fn drop<P>(&mut self, packet: P, reason: DropReason, dropped: &mut Dropped<P>) {
+        self.count_drop(reason);
+        dropped.push((packet, reason));
+    }
+
+    /// Set CE on an ECN-capable packet and count it. One that carries CE already passes, uncounted.
+    /// False where the packet is not ECN-capable.
+    pub(crate) fn mark_ce(&mut self, packet: &mut impl Packet) -> bool {
+        match packet.ecn() {
+            Ecn::NotEct => return false,
+            Ecn::Ce => {}
+            Ecn::Ect0 | Ecn::Ect1 => {
+                packet.mark_ce();
+                self.marked += 1;
+            }
+        }
+        true
+    }
+
+    /// Set SCE on a packet with ECT(0) and count it; false where that cannot be
+    /// (draft-morton-tsvwg-sce section 4).
+    pub(crate) fn mark_sce(&mut self, packet: &mut impl Packet) -> bool {
+        if packet.ecn() != Ecn::Ect0 {
+            return false;
+        }
+        packet.mark_sce();
+        self.marked_sce += 1;
+        true
+    }
+}
+
+impl std::ops::Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            offered: self.offered + other.offered,
+            dequeued: self.dequeued + other.dequeued,
+            dropped_overflow: self.dropped_overflow + other.dropped_overflow,
+            dropped_aqm: self.dropped_aqm + other.dropped_aqm,
+            dropped_policed: self.dropped_policed + other.dropped_policed,
+            dropped_ack_filter: self.dropped_ack_filter + other.dropped_ack_filter,
+            marked: self.marked + other.marked,
+            marked_sce: self.marked_sce + other.marked_sce,
+        }
+    }
 }
 
 /// Limit of a plain FIFO, whichever is reached first.
@@ -108,6 +215,7 @@ pub trait QueueDiscipline<P: Packet>: Send {
         None
     }
 
-    /// Internal variables worth plotting, as (name, value) pairs; the names must not vary in a run.
-    fn record(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
+    /// Internal variables worth plotting, as (name, value) pairs; the names must not vary in a run. A
+    /// queue with children gives theirs after its own, each with the child's name and a dot before it.
+    fn record(&self, _out: &mut dyn FnMut(&str, f64)) {}
 }

@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::{Built, Packet, registry};
+
 /// What a parameter is measured in; decides which JSON value it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -20,6 +22,12 @@ pub enum Unit {
     Count,
     Bool,
     Choice,
+    /// A list of DSCPs, 0 to 63.
+    Dscps,
+    /// A queue inside this one: an object with `kind` and `params`.
+    Queue,
+    /// A list of objects, one for each class, whose keys are the queue's class parameters.
+    Classes,
 }
 
 /// One parameter of a discipline.
@@ -58,6 +66,18 @@ impl ParamInfo {
         self
     }
 
+    /// One of some names; the first is the default.
+    pub(crate) fn choice(name: &'static str, choices: &[&'static str], doc: &'static str) -> Self {
+        let mut info = Self::new(name, Unit::Choice, choices[0], doc);
+        info.choices = choices.to_vec();
+        info
+    }
+
+    /// A queue inside this one, by default a plain FIFO.
+    pub(crate) fn child(name: &'static str, doc: &'static str) -> Self {
+        Self::new(name, Unit::Queue, serde_json::json!({"kind": "fifo", "params": {}}), doc)
+    }
+
     pub(crate) fn at_most(mut self, maximum: f64) -> Self {
         self.maximum = Some(maximum);
         self
@@ -66,6 +86,14 @@ impl ParamInfo {
     fn accepts(&self, value: &Value) -> bool {
         let right_type = match self.unit {
             Unit::Bool => return value.is_boolean(),
+            Unit::Dscps => {
+                let dscp = |v: &Value| v.as_u64().is_some_and(|v| v < 64);
+                return value.as_array().is_some_and(|list| list.iter().all(dscp));
+            }
+            Unit::Queue => return value.get("kind").is_some_and(Value::is_string),
+            Unit::Classes => {
+                return value.as_array().is_some_and(|list| list.iter().all(Value::is_object));
+            }
             Unit::Choice => return value.as_str().is_some_and(|v| self.choices.contains(&v)),
             Unit::Fraction | Unit::Number => value.is_number(),
             Unit::Time
@@ -85,6 +113,9 @@ impl ParamInfo {
         let what = match self.unit {
             Unit::Bool => return "true or false".to_owned(),
             Unit::Choice => return format!("one of {}", self.choices.join(", ")),
+            Unit::Dscps => return "a list of DSCPs from 0 to 63".to_owned(),
+            Unit::Queue => return "a queue with its kind".to_owned(),
+            Unit::Classes => return "a list of classes".to_owned(),
             Unit::Time => "a whole number of nanoseconds",
             Unit::Bytes => "a whole number of bytes",
             Unit::Packets => "a whole number of packets",
@@ -110,6 +141,8 @@ pub struct QueueInfo {
     /// RFC or paper.
     pub source: &'static str,
     pub params: Vec<ParamInfo>,
+    /// What each of its classes takes; empty where it has none.
+    pub classes: Vec<ParamInfo>,
 }
 
 /// Why a queue could not be built. Each displays as one line.
@@ -121,6 +154,9 @@ pub enum BuildError {
     UnknownParameter { kind: &'static str, key: String, hint: String },
     #[error("queue {kind}: {key} = {value}: expected {expected}")]
     InvalidValue { kind: &'static str, key: &'static str, value: String, expected: String },
+    /// In a queue or class inside another.
+    #[error("{place}: {error}")]
+    Within { place: String, error: Box<BuildError> },
 }
 
 impl BuildError {
@@ -130,7 +166,12 @@ impl BuildError {
             Self::UnknownKind { .. } => "kind",
             Self::UnknownParameter { key, .. } => key,
             Self::InvalidValue { key, .. } => key,
+            Self::Within { error, .. } => error.key(),
         }
+    }
+
+    pub(crate) fn within(self, place: String) -> Self {
+        Self::Within { place, error: Box::new(self) }
     }
 }
 
@@ -148,17 +189,29 @@ pub(crate) fn hint(given: &str, names: &[&str]) -> String {
 }
 
 /// A user's parameters after the check, with defaults filled in.
-pub(crate) struct Values(Map<String, Value>);
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    kind: &'static str,
+    values: Map<String, Value>,
+}
 
 impl Values {
     pub(crate) fn check(info: &QueueInfo, given: &Map<String, Value>) -> Result<Self, BuildError> {
+        Self::check_against(info.name, &info.params, given)
+    }
+
+    fn check_against(
+        kind: &'static str,
+        params: &[ParamInfo],
+        given: &Map<String, Value>,
+    ) -> Result<Self, BuildError> {
         let mut values: Map<String, Value> =
-            info.params.iter().map(|p| (p.name.to_owned(), p.default.clone())).collect();
+            params.iter().map(|p| (p.name.to_owned(), p.default.clone())).collect();
         for (key, value) in given {
-            let Some(param) = info.params.iter().find(|p| p.name == key) else {
-                let names: Vec<&str> = info.params.iter().map(|p| p.name).collect();
+            let Some(param) = params.iter().find(|p| p.name == key) else {
+                let names: Vec<&str> = params.iter().map(|p| p.name).collect();
                 return Err(BuildError::UnknownParameter {
-                    kind: info.name,
+                    kind,
                     key: key.clone(),
                     hint: hint(key, &names),
                 });
@@ -166,7 +219,7 @@ impl Values {
             let switched_off = value.is_null() && param.default.is_null();
             if !switched_off && !param.accepts(value) {
                 return Err(BuildError::InvalidValue {
-                    kind: info.name,
+                    kind,
                     key: param.name,
                     value: value.to_string(),
                     expected: param.expected(),
@@ -174,12 +227,18 @@ impl Values {
             }
             values.insert(key.clone(), value.clone());
         }
-        Ok(Self(values))
+        Ok(Self { kind, values })
+    }
+
+    /// The error that a value does not agree with another.
+    pub(crate) fn invalid(&self, key: &'static str, expected: impl Into<String>) -> BuildError {
+        let value = self.values.get(key).map_or_else(String::new, Value::to_string);
+        BuildError::InvalidValue { kind: self.kind, key, value, expected: expected.into() }
     }
 
     /// `None` where the parameter is off.
     pub(crate) fn optional(&self, name: &str) -> Option<u64> {
-        self.0.get(name).and_then(Value::as_u64)
+        self.values.get(name).and_then(Value::as_u64)
     }
 
     /// A whole number whose default is not `null`.
@@ -187,11 +246,60 @@ impl Values {
         self.optional(name).unwrap_or_default()
     }
 
+    /// `None` where the parameter is off.
+    pub(crate) fn optional_number(&self, name: &str) -> Option<f64> {
+        self.values.get(name).and_then(Value::as_f64)
+    }
+
+    /// A number whose default is not `null`.
     pub(crate) fn number(&self, name: &str) -> f64 {
-        self.0[name].as_f64().unwrap_or_default()
+        self.optional_number(name).unwrap_or_default()
     }
 
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
+        self.values.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
+
+    pub(crate) fn choice(&self, name: &str) -> &str {
+        self.values.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A list of DSCPs.
+    pub(crate) fn dscps(&self, name: &str) -> Vec<u8> {
+        let list = self.values.get(name).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_u64).map(|dscp| dscp as u8).collect()
+    }
+
+    /// The queue inside this one.
+    pub(crate) fn child<P: Packet + Send + 'static>(&self, name: &str, seed: u64) -> Built<P> {
+        let empty = Map::new();
+        let value = self.values.get(name).unwrap_or(&Value::Null);
+        let kind = value.get("kind").and_then(Value::as_str).unwrap_or("fifo");
+        let params = value.get("params").and_then(Value::as_object).unwrap_or(&empty);
+        registry::build(kind, params, seed).map_err(|error| error.within(name.to_owned()))
+    }
+
+    /// The parameters of each class.
+    pub(crate) fn classes(
+        &self,
+        name: &str,
+        params: &[ParamInfo],
+    ) -> Result<Vec<Self>, BuildError> {
+        let list = self.values.get(name).and_then(Value::as_array);
+        let objects = list.into_iter().flatten().filter_map(Value::as_object).enumerate();
+        objects
+            .map(|(index, given)| {
+                Self::check_against(self.kind, params, given)
+                    .map_err(|error| error.within(format!("{name}[{index}]")))
+            })
+            .collect()
+    }
+}
+
+/// A seed of its own for a child, by its place (splitmix64).
+pub(crate) fn child_seed(seed: u64, index: usize) -> u64 {
+    let mut mixed = seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

@@ -12,7 +12,7 @@ use rand_pcg::Pcg32;
 
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
 };
 
 /// No drop while no more than this is queued (RFC 8033 section 4.1: two packets).
@@ -95,20 +95,18 @@ pub(crate) fn info() -> QueueInfo {
             ParamInfo::new("limit", Unit::Packets, 1000, "Most packets held; tail drop")
                 .at_least(1.0),
         ],
+        classes: Vec::new(),
     }
 }
 
-pub(crate) fn build<P: Packet + Send + 'static>(
-    values: &Values,
-    seed: u64,
-) -> Box<dyn QueueDiscipline<P>> {
-    Box::new(PieQueue {
+pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> Built<P> {
+    Ok(Box::new(PieQueue {
         pie: Pie::new(PieParams::from_values(values), seed),
         limit: values.whole("limit"),
         packets: VecDeque::new(),
         bytes: 0,
         counters: Counters::default(),
-    })
+    }))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -321,16 +319,14 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
         self.counters.offered += 1;
         self.pie.catch_up(now, self.bytes);
         if self.backlog_packets() >= self.limit {
-            self.counters.dropped_overflow += 1;
-            dropped.push((packet, DropReason::Overflow));
+            self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
         let mut outcome = Enqueued::Accepted;
         match self.pie.judge(&packet, self.backlog_packets()) {
             Verdict::Pass => {}
             Verdict::Drop => {
-                self.counters.dropped_aqm += 1;
-                dropped.push((packet, DropReason::Aqm));
+                self.counters.drop(packet, DropReason::Aqm, dropped);
                 return Enqueued::Dropped;
             }
             // What carries CE already passes and is not counted.
@@ -371,7 +367,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
+    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
         out("drop_probability", self.pie.probability);
         out("delay_estimate_ms", self.pie.delay as f64 / 1e6);
         out("burst_allowance_ms", self.pie.burst_left as f64 / 1e6);

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 pub use crate::params::{BuildError, ParamInfo, QueueInfo, Unit};
 use crate::params::{Values, hint};
-use crate::{Packet, QueueDiscipline};
+use crate::{Built, Packet};
 
 /// Each module named here has `info()` and `build()`.
 macro_rules! queues {
@@ -20,11 +20,11 @@ macro_rules! queues {
             kind: &str,
             params: &Map<String, Value>,
             seed: u64,
-        ) -> Result<Box<dyn QueueDiscipline<P>>, BuildError> {
+        ) -> Built<P> {
             $(
                 let info = crate::$module::info();
                 if info.name == kind {
-                    return Ok(crate::$module::build(&Values::check(&info, params)?, seed));
+                    return crate::$module::build(&Values::check(&info, params)?, seed);
                 }
             )+
             let names: Vec<&str> = list().iter().map(|info| info.name).collect();

@@ -74,8 +74,7 @@ impl Engine<'_> {
             }
             let queue = link.queue_counters();
             let (backlog, _) = link.backlog(now);
-            let gone = queue.dequeued + queue.dropped_overflow + queue.dropped_aqm;
-            if queue.offered != gone + backlog {
+            if queue.offered != queue.dequeued + queue.dropped() + backlog {
                 return fail(format!("queue of link {id}: {queue:?} with a backlog of {backlog}"));
             }
         }

@@ -1,6 +1,6 @@
 //! The packet as it travels through the simulated network: 64 bytes, copied by value.
 
-use dumbbell_queue::{Ecn, Nanos};
+use dumbbell_queue::{CongestionHeader, Ecn, Nanos};
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub struct Packet {
     pub timestamp: Nanos,
     /// When it entered the current queue.
     pub enqueued: Nanos,
-    /// Of data: `[byte offset, 0, 0]`. Of an ACK: SACK blocks as `start << 32 | length`, `start`
+    /// Of data and datagrams: `[byte offset, hosts and label, congestion header]`, see
+    /// [`Self::set_hosts`]. Of an ACK: SACK blocks as `start << 32 | length`, `start`
     /// relative to `seq` (a DSACK may lie below: then it is counted downwards). With the counters of
     /// Accurate ECN there is room for two blocks beside them.
     pub aux: [u64; 3],
@@ -107,6 +108,18 @@ impl Packet {
             && (self.flags ^ next.flags) & echo == 0
     }
 
+    /// Name the sending and the receiving host, of data or a datagram. The upper half of `aux[1]`
+    /// holds them, the lower half the label of an edge meter.
+    #[inline]
+    pub fn set_hosts(&mut self, source: u16, destination: u16) {
+        self.aux[1] = u64::from(source) << 48 | u64::from(destination) << 32;
+    }
+
+    #[inline]
+    fn carries_payload(&self) -> bool {
+        matches!(self.kind, Kind::Data | Kind::Datagram)
+    }
+
     #[inline]
     pub fn is_ce(&self) -> bool {
         self.flags & flags::ECN_MASK == Ecn::Ce as u8
@@ -128,8 +141,29 @@ impl dumbbell_queue::Packet for Packet {
     }
 
     #[inline]
+    fn ip_bytes(&self) -> u32 {
+        u32::from(self.ip_bytes)
+    }
+
+    /// Only packets with payload name their hosts; others count as from a host of their own flow.
+    #[inline]
+    fn source(&self) -> u32 {
+        if self.carries_payload() { (self.aux[1] >> 48) as u32 } else { self.flow_hash() }
+    }
+
+    #[inline]
+    fn destination(&self) -> u32 {
+        if self.carries_payload() { (self.aux[1] >> 32) as u32 & 0xffff } else { self.flow_hash() }
+    }
+
+    #[inline]
     fn dscp(&self) -> u8 {
         self.dscp
+    }
+
+    #[inline]
+    fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp;
     }
 
     #[inline]
@@ -145,6 +179,36 @@ impl dumbbell_queue::Packet for Packet {
     #[inline]
     fn mark_ce(&mut self) {
         self.set_ecn(Ecn::Ce);
+    }
+
+    #[inline]
+    fn mark_sce(&mut self) {
+        self.set_ecn(Ecn::Ect1);
+    }
+
+    #[inline]
+    fn label(&self) -> f32 {
+        if self.carries_payload() { f32::from_bits(self.aux[1] as u32) } else { 0.0 }
+    }
+
+    #[inline]
+    fn set_label(&mut self, label: f32) {
+        if self.carries_payload() {
+            self.aux[1] = self.aux[1] & !0xffff_ffff | u64::from(label.to_bits());
+        }
+    }
+
+    #[inline]
+    fn congestion_header(&self) -> Option<CongestionHeader> {
+        None
+    }
+
+    #[inline]
+    fn set_feedback(&mut self, _feedback: f32) {}
+
+    #[inline]
+    fn is_superseded_by(&self, newer: &Self) -> bool {
+        Self::is_superseded_by(self, newer)
     }
 
     #[inline]

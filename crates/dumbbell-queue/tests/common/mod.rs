@@ -4,28 +4,58 @@
 #![allow(dead_code, unreachable_pub)]
 
 use dumbbell_queue::{
-    Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline, build,
+    CongestionHeader, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    build,
 };
 use serde_json::{Map, Value};
 
 pub const MS: Nanos = 1_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TestPacket {
     pub flow: u32,
     pub seq: u64,
+    /// Of the IP packet; the link adds nothing.
     pub bytes: u32,
     pub ecn: Ecn,
     pub at: Nanos,
+    pub dscp: u8,
+    pub source: u32,
+    pub destination: u32,
+    pub label: f32,
+    pub xcp: Option<CongestionHeader>,
+    pub ack: bool,
 }
 
 impl TestPacket {
     pub fn new(flow: u32, seq: u64, bytes: u32) -> Self {
-        Self { flow, seq, bytes, ecn: Ecn::NotEct, at: 0 }
+        Self {
+            flow,
+            seq,
+            bytes,
+            ecn: Ecn::NotEct,
+            at: 0,
+            dscp: 0,
+            source: flow,
+            destination: flow,
+            label: 0.0,
+            xcp: None,
+            ack: false,
+        }
     }
 
     pub fn with_ecn(mut self, ecn: Ecn) -> Self {
         self.ecn = ecn;
+        self
+    }
+
+    pub fn with_dscp(mut self, dscp: u8) -> Self {
+        self.dscp = dscp;
+        self
+    }
+
+    pub fn between(mut self, source: u32, destination: u32) -> Self {
+        (self.source, self.destination) = (source, destination);
         self
     }
 }
@@ -37,8 +67,41 @@ impl Packet for TestPacket {
     fn flow_hash(&self) -> u32 {
         self.flow
     }
+    fn ip_bytes(&self) -> u32 {
+        self.bytes
+    }
+    fn source(&self) -> u32 {
+        self.source
+    }
+    fn destination(&self) -> u32 {
+        self.destination
+    }
     fn dscp(&self) -> u8 {
-        0
+        self.dscp
+    }
+    fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp;
+    }
+    fn mark_sce(&mut self) {
+        assert_eq!(self.ecn, Ecn::Ect0);
+        self.ecn = Ecn::Ect1;
+    }
+    fn label(&self) -> f32 {
+        self.label
+    }
+    fn set_label(&mut self, label: f32) {
+        self.label = label;
+    }
+    fn congestion_header(&self) -> Option<CongestionHeader> {
+        self.xcp
+    }
+    fn set_feedback(&mut self, feedback: f32) {
+        if let Some(header) = &mut self.xcp {
+            header.feedback = feedback;
+        }
+    }
+    fn is_superseded_by(&self, newer: &Self) -> bool {
+        self.ack && newer.ack && self.flow == newer.flow && self.seq < newer.seq
     }
     fn ecn(&self) -> Ecn {
         self.ecn
@@ -69,7 +132,7 @@ pub fn object(params: Value) -> Map<String, Value> {
 }
 
 /// What happened to the packets of [`overload`].
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Trace {
     /// (time of the dequeue call, packet).
     pub delivered: Vec<(Nanos, TestPacket)>,
