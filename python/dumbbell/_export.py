@@ -12,6 +12,7 @@ TABLES = (
     "flow_series",
     "controller_series",
     "link_series",
+    "queue_series",
     "probe_samples",
     "completions",
     "flow_rtt_cdf",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from dumbbell._units import (
     format_rate,
     format_time,
     parse_bytes,
+    parse_dscp,
     parse_fraction,
     parse_limit,
     parse_rate,
@@ -33,7 +34,8 @@ Kind = Literal["controller", "queue"]
 @dataclass(frozen=True, slots=True)
 class Param:
     """A parameter. `unit` is time (ns), bytes, packets, segments, rate (bit/s), fraction, number,
-    count, bool or choice; `default`, `minimum` and `maximum` are in that unit."""
+    count, bool, choice, dscps (a list), queue (a table with `kind`) or classes (a list of tables);
+    `default`, `minimum` and `maximum` are in that unit."""
 
     name: str
     unit: str
@@ -47,6 +49,8 @@ class Param:
         """A canonical value as a scenario would write it."""
         if isinstance(value, bool) or value is None:
             return {True: "true", False: "false", None: "-"}[value]
+        if self.unit in ("queue", "classes", "dscps"):
+            return _show_nested(self.unit, value)
         whole = isinstance(value, int | float) and value == int(value)
         formats: dict[str, Callable[[int], str]] = {
             "time": format_time,
@@ -62,13 +66,15 @@ class Param:
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A controller or queue discipline: its `source` is the RFC or paper it follows, its `signals`
-    are what a controller steers by (loss, ecn, ce-fraction, sce, rtt, delivery-rate, none)."""
+    are what a controller steers by (loss, ecn, ce-fraction, sce, rtt, delivery-rate, none). The
+    parameters of each of a queue's classes are `classes`."""
 
     name: str
     summary: str
     source: str
     params: tuple[Param, ...]
     signals: tuple[str, ...] = ()
+    classes: tuple[Param, ...] = ()
 
     def param(self, name: str) -> Param | None:
         return next((p for p in self.params if p.name == name), None)
@@ -96,7 +102,7 @@ class Registry:
         if kind in self.custom:
             return {"kind": kind, "params": dict(params)}
         entry = _find(self.controllers, "controller", kind, key, self.custom)
-        return {"kind": kind, "params": _canonical(entry, params, f"{params_key}.", None)}
+        return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
 
     def canonical_queue(
         self,
@@ -109,7 +115,56 @@ class Registry:
         """`{"kind", "params"}` as the engine reads it; `bdp` gives the bandwidth-delay product
         for a limit in BDPs (it is handed the key, for its error). Raises ScenarioError."""
         entry = _find(self.queues, "queue", kind, f"{key}.kind", frozenset())
-        return {"kind": kind, "params": _canonical(entry, params, f"{key}.", bdp)}
+        return {"kind": kind, "params": self._canonical(entry, params, f"{key}.", bdp)}
+
+    def _canonical(
+        self,
+        entry: Entry,
+        params: Mapping[str, object],
+        prefix: str,
+        bdp: Callable[[str], Bdp] | None,
+    ) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for name, value in params.items():
+            key = prefix + name
+            param = entry.param(name)
+            if param is not None and param.unit == "queue":
+                result[name] = self._nested_queue(value, key, bdp)
+                continue
+            if param is not None and param.unit == "classes":
+                result[name] = self._classes(entry, value, key, bdp)
+                continue
+            try:
+                param, number = _convert(entry, name, value, key, bdp)
+            except ValueError as error:
+                if isinstance(error, ScenarioError):
+                    raise
+                raise ScenarioError(key=key, value=value, expected=str(error)) from None
+            _check_range(param, number, key, value)
+            result[param.name] = number
+        return result
+
+    def _nested_queue(
+        self, value: object, key: str, bdp: Callable[[str], Bdp] | None
+    ) -> dict[str, Any]:
+        table = {"kind": value} if isinstance(value, str) else value
+        if not isinstance(table, Mapping) or not isinstance(table.get("kind"), str):
+            raise ScenarioError(
+                key=key, value=value, expected='expected a queue, such as { kind = "codel" }'
+            )
+        params = {name: inner for name, inner in table.items() if name != "kind"}
+        return self.canonical_queue(table["kind"], params, key=key, bdp=bdp)
+
+    def _classes(
+        self, entry: Entry, value: object, key: str, bdp: Callable[[str], Bdp] | None
+    ) -> list[dict[str, Any]]:
+        if not isinstance(value, Sequence) or not all(isinstance(c, Mapping) for c in value):
+            raise ScenarioError(key=key, value=value, expected="expected a list of classes")
+        one = Entry(f"a class of {entry.name}", "", "", entry.classes)
+        return [
+            self._canonical(one, given, f"{key}[{index}].", bdp)
+            for index, given in enumerate(value)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +202,25 @@ def _entries(text: str) -> dict[str, Entry]:
             summary=item["summary"],
             source=item["source"],
             signals=tuple(item.get("signals", ())),
-            params=tuple(
-                Param(**{**param, "choices": tuple(param.get("choices") or ())})
-                for param in item["params"]
-            ),
+            params=_params(item["params"]),
+            classes=_params(item.get("classes", ())),
         )
         for item in json.loads(text)
     }
+
+
+def _params(items: Iterable[Mapping[str, Any]]) -> tuple[Param, ...]:
+    return tuple(Param(**{**item, "choices": tuple(item.get("choices") or ())}) for item in items)
+
+
+def _show_nested(unit: str, value: Any) -> str:
+    match unit:
+        case "queue":
+            return str(value["kind"])
+        case "dscps":
+            return ", ".join(map(str, value)) or "none"
+        case _:
+            return f"{len(value)} classes" if value else "none"
 
 
 def _find(
@@ -165,26 +232,6 @@ def _find(
             key=key, value=name, expected=f"expected the name of a {what}{suggest(name, names)}"
         )
     return entries[name]
-
-
-def _canonical(
-    entry: Entry,
-    params: Mapping[str, object],
-    prefix: str,
-    bdp: Callable[[str], Bdp] | None,
-) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, value in params.items():
-        key = prefix + name
-        try:
-            param, number = _convert(entry, name, value, key, bdp)
-        except ValueError as error:
-            if isinstance(error, ScenarioError):
-                raise
-            raise ScenarioError(key=key, value=value, expected=str(error)) from None
-        _check_range(param, number, key, value)
-        result[param.name] = number
-    return result
 
 
 def _convert(
@@ -242,6 +289,8 @@ def _number(param: Param, value: object) -> Any:
             return _integer(value)
         case "count":
             return _integer(value)
+        case "dscps":
+            return [parse_dscp(dscp) for dscp in (value if isinstance(value, list) else [value])]
         case "fraction":
             return parse_fraction(value)
         case _:
@@ -270,7 +319,7 @@ def _integer(value: object) -> int:
 
 
 def _check_range(param: Param, number: Any, key: str, value: object) -> None:
-    if isinstance(number, bool | str):
+    if isinstance(number, bool | str | list):
         return
     low, high = param.minimum, param.maximum
     if (low is not None and number < low) or (high is not None and number > high):

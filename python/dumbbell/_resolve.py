@@ -373,8 +373,36 @@ def _given(items: Sequence[_Item], key: str) -> list[tuple[str, str]]:
     ]
 
 
+class _Hosts:
+    """Numbers of hosts, 16 bits: first those with a name, then one for each flow without."""
+
+    def __init__(self, flows: Sequence[Flow]) -> None:
+        names = {name: None for flow in flows for name in _host_names(flow) if name is not None}
+        self._numbers = {name: number for number, name in enumerate(names)}
+        self._unnamed = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def fields(self, flow: Flow) -> dict[str, int]:
+        """For the next flow of the scenario."""
+        own = len(self._numbers) + self._unnamed % (2**16 - len(self._numbers))
+        source, destination = (
+            own if name is None else self._numbers[name] for name in _host_names(flow)
+        )
+        self._unnamed += 1
+        return {"source_host": source, "destination_host": destination}
+
+
+def _host_names(flow: Flow) -> tuple[str | None, str | None]:
+    return flow.host or flow.from_, flow.peer or flow.to
+
+
 def _flows(scenario: Scenario, ways: Sequence[_Way], registry: Registry) -> list[dict[str, Any]]:
     names = _Names(_given(scenario.flows, "flows"))
+    hosts = _Hosts(scenario.flows)
+    if len(hosts) >= 2**16:
+        raise ScenarioError(key="flows", expected="expected at most 65535 different hosts")
     result = []
     for i, (flow, way) in enumerate(zip(scenario.flows, ways, strict=True)):
         common = {
@@ -389,7 +417,8 @@ def _flows(scenario: Scenario, ways: Sequence[_Way], registry: Registry) -> list
         for n in range(flow.count):
             single = flow.id if flow.count == 1 else None
             name = single or names.number(flow.id or flow.label)
-            result.append({"id": name, "start_ns": flow.start + n * flow.stagger, **common})
+            start = flow.start + n * flow.stagger
+            result.append({"id": name, "start_ns": start, **common, **hosts.fields(flow)})
     return result
 
 

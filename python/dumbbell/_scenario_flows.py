@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from dumbbell._errors import suggest
 from dumbbell._scenario_links import Loss
@@ -19,6 +19,7 @@ from dumbbell._scenario_types import (
     Time,
     fail,
 )
+from dumbbell._units import parse_dscp
 
 Name = Annotated[str, Field(min_length=1, max_length=100)]
 _Shape = Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)]
@@ -250,7 +251,12 @@ Ecn = Annotated[
 ]
 """How a flow uses ECN."""
 
-Dscp = Annotated[int, Field(ge=0, le=63)]
+Dscp = Annotated[
+    int,
+    BeforeValidator(parse_dscp),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 63}, {"type": "string"}]}),
+]
+"""A codepoint, or its name: "ef", "af41", "cs1", "le"."""
 
 
 class Flow(Model):
@@ -278,6 +284,12 @@ class Flow(Model):
     loss: Loss | None = None
     """Loss on its own way between the last link and the receiver."""
     dscp: Dscp = 0
+    """Codepoint of its packets, a number or a name such as "ef" or "af41"."""
+    host: Name | None = None
+    """The user or computer that sends; flows that name the same are of one. Queues that are fair to
+    hosts tell by it. Default: each flow has a host of its own."""
+    peer: Name | None = None
+    """The host that receives. Default of both, in a topology: the nodes `from` and `to`."""
     from_: Annotated[Name | None, Field(alias="from")] = None
     """Node of a topology that sends."""
     to: Name | None = None

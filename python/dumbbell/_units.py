@@ -32,6 +32,12 @@ TIME_EXPECTED = 'expected a time with unit, such as "80ms"'
 RATE_EXPECTED = 'expected a rate with unit, such as "50Mbit"'
 BYTES_EXPECTED = 'expected a size with unit, such as "1500B" or "64KiB"'
 LIMIT_EXPECTED = 'expected a limit with unit, such as "333p", "64KiB" or "1bdp"'
+DSCP_EXPECTED = 'expected a DSCP from 0 to 63 or its name, such as "ef", "af41" or "cs1"'
+_DSCPS = (
+    {"df": 0, "be": 0, "le": 1, "va": 44, "voice-admit": 44, "ef": 46}
+    | {f"cs{c}": 8 * c for c in range(8)}
+    | {f"af{c}{d}": 8 * c + 2 * d for c in range(1, 5) for d in range(1, 4)}
+)
 FRACTION_EXPECTED = "expected a fraction from 0 to 1, such as 0.01"
 
 
@@ -128,6 +134,15 @@ def parse_fraction(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise ValueError(FRACTION_EXPECTED)
     return float(value)
+
+
+def parse_dscp(value: object) -> int:
+    """A DSCP from 0 to 63, or its name (RFC 2474, 2597, 3246, 5865, 8622). Raises ValueError."""
+    if isinstance(value, str) and value.lower() in _DSCPS:
+        return _DSCPS[value.lower()]
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 63:
+        raise ValueError(DSCP_EXPECTED)
+    return value
 
 
 def _decimal(amount: Fraction) -> str:

@@ -242,7 +242,8 @@ fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {
                     Discipline::Computed(ComputedFifo::new(transmitter, limit))
                 }
                 _ => {
-                    let server = Server::Constant { transmitter, sending: None, busy: false };
+                    let server =
+                        Server::Constant { transmitter, sending: None, busy: false, retry_at: 0 };
                     Discipline::Stored(Box::new(StoredQueue { queue, server }))
                 }
             }

@@ -223,6 +223,11 @@ pub struct Flow {
     pub stop_ns: u64,
     #[serde(default)]
     pub dscp: u8,
+    /// Numbers of the sending and the receiving host, for queues that are fair to hosts.
+    #[serde(default)]
+    pub source_host: u16,
+    #[serde(default)]
+    pub destination_host: u16,
     pub transport: Transport,
     #[serde(default)]
     pub traffic: Traffic,

@@ -23,7 +23,7 @@ mod traffic;
 
 pub use config::Config;
 pub use output::{
-    Column, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary, Output,
-    ProbeSummary, Quantiles, Summary, Table, Totals,
+    Column, DropsByReason, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary,
+    Output, ProbeSummary, Quantiles, Summary, Table, Totals,
 };
 pub use run::{CustomControllers, NoCustomControllers, Progress, RunError, run};

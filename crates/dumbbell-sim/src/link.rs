@@ -124,8 +124,9 @@ pub(crate) struct StoredQueue {
 }
 
 pub(crate) enum Server {
-    /// The packet in transmission (a shaper has none), and whether an event marks the end.
-    Constant { transmitter: Transmitter, sending: Option<Packet>, busy: bool },
+    /// The packet in transmission (a shaper has none), and whether an event marks the end. While a
+    /// queue that is a shaper itself holds its packets back, `retry_at` is when it is asked again.
+    Constant { transmitter: Transmitter, sending: Option<Packet>, busy: bool, retry_at: u64 },
     /// The packet partly sent and what is left of it in bytes.
     Trace { trace: Trace, partial: Option<(Packet, u32)>, scheduled: bool },
 }
@@ -261,6 +262,8 @@ pub(crate) enum Start {
     Packet(Packet, u64),
     /// Packets wait for a shaper's tokens until this time.
     Wait(u64),
+    /// The queue gives nothing before this time, unless a packet arrives that may go at once.
+    Retry(u64),
     /// The server is busy, or the queue has nothing to send.
     Nothing,
 }
@@ -268,7 +271,7 @@ pub(crate) enum Start {
 impl StoredQueue {
     /// Begin the next transmission on a constant-rate server that is free.
     pub(crate) fn start(&mut self, now: u64, dropped: &mut Dropped<Packet>) -> Start {
-        let Server::Constant { transmitter, sending, busy } = &mut self.server else {
+        let Server::Constant { transmitter, sending, busy, retry_at } = &mut self.server else {
             return Start::Nothing;
         };
         if *busy {
@@ -281,8 +284,13 @@ impl StoredQueue {
             *busy = true;
             return Start::Wait(transmitter.free_at());
         }
-        let Dequeued::Packet(packet) = self.queue.dequeue(now, dropped) else {
-            return Start::Nothing;
+        let packet = match self.queue.dequeue(now, dropped) {
+            Dequeued::Packet(packet) => packet,
+            Dequeued::Wait(until) if until > now && until != *retry_at => {
+                *retry_at = until;
+                return Start::Retry(until);
+            }
+            Dequeued::Wait(_) | Dequeued::Empty => return Start::Nothing,
         };
         let (_, left) = transmitter.transmit(now, packet.bytes());
         if left > now {
@@ -331,9 +339,14 @@ fn overhead(framing: Framing, ip_bytes: u16) -> u16 {
     (wire - ip).min(u32::from(u16::MAX)) as u16
 }
 
-/// Whether the drop was made by the queue's limit.
-pub(crate) fn is_overflow(reason: DropReason) -> bool {
-    reason == DropReason::Overflow
+/// A drop in the record of packets.
+pub(crate) fn drop_event(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Overflow => "drop-overflow",
+        DropReason::Aqm => "drop-aqm",
+        DropReason::Policed => "drop-policed",
+        DropReason::AckFilter => "drop-ack-filter",
+    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ impl Table {
 ///   rtt_ms (smoothed), inflight (segments), pacing_bps (NaN if none), retransmits (cumulative), phase
 /// - `controller_series`: t, flow, name, value (the controller's own variables)
 /// - `link_series`: t, link, throughput_bps, queue_packets, queue_delay_ms (mean of packets in the
-///   interval), queue_delay_max_ms, drops, marks (cumulative), capacity_bps
+///   interval), queue_delay_max_ms, drops, marks, sce_marks (cumulative), capacity_bps
+/// - `queue_series`: t, link, name, value (the queue's own variables)
 /// - `probe_samples`: t (sent), probe, delay_ms (RTT of a ping, one-way delay otherwise)
 /// - `completions`: flow, start_s, bytes, duration_s
 /// - `flow_rtt_cdf`: flow, rtt_ms, fraction; `queue_delay_cdf`: link, delay_ms, fraction
@@ -162,12 +163,24 @@ pub struct LinkSummary {
     /// Within [warmup, duration].
     pub drops_window: u64,
     pub marks_window: u64,
+    /// SCE marks, whole run.
+    pub sce_marks: u64,
+    pub drops_by_reason: DropsByReason,
     pub random_losses: u64,
     /// ACKs that a newer one made needless.
     pub acks_thinned: u64,
     pub capacity_bps: Option<f64>,
     /// The queue and its parameters as they really were.
     pub effective: Value,
+}
+
+/// Packets that a queue dropped, whole run.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct DropsByReason {
+    pub overflow: u64,
+    pub aqm: u64,
+    pub policed: u64,
+    pub ack_filter: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]

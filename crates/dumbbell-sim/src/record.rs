@@ -13,9 +13,10 @@ use crate::connection::Phase;
 use crate::engine::{Engine, TimerKind, timer_id};
 use crate::entry::Entry;
 use crate::histogram::Histogram;
+use crate::link::Discipline;
 use crate::output::{
-    Column, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary, Output,
-    ProbeSummary, Quantiles, Summary, Table, Totals,
+    Column, DropsByReason, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary,
+    Output, ProbeSummary, Quantiles, Summary, Table, Totals,
 };
 
 /// The window in which a flow's window is sampled when no series are recorded.
@@ -66,15 +67,36 @@ struct LinkSeries {
     queue_delay_max: Vec<f64>,
     drops: Vec<u64>,
     marks: Vec<u64>,
+    sce_marks: Vec<u64>,
     capacity: Vec<f64>,
 }
 
+/// Variables of flows' controllers, or of links' queues.
 #[derive(Debug, Default)]
-struct ControllerSeries {
+struct VariableSeries {
     t: Vec<f64>,
-    flow: Vec<u32>,
+    owner: Vec<u32>,
     name: Names,
     value: Vec<f64>,
+}
+
+impl VariableSeries {
+    fn push(&mut self, t: f64, owner: u32, name: &str, value: f64) {
+        self.t.push(t);
+        self.owner.push(owner);
+        self.name.push(name);
+        self.value.push(value);
+    }
+
+    /// `kind` is what the owners are: "flow" or "link".
+    fn table(self, kind: &'static str, names: &[String]) -> Table {
+        table([
+            ("t", Column::F64(self.t)),
+            (kind, Column::Name { codes: self.owner, names: names.to_vec() }),
+            ("name", self.name.column()),
+            ("value", Column::F64(self.value)),
+        ])
+    }
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +129,8 @@ pub(crate) struct Recorder {
     record: bool,
     flows: FlowSeries,
     links: LinkSeries,
-    controllers: ControllerSeries,
+    controllers: VariableSeries,
+    queues: VariableSeries,
     capture: Capture,
     last_bytes: Vec<u64>,
     window: Vec<LinkMark>,
@@ -150,7 +173,8 @@ impl Recorder {
             record: config.interval_ns > 0,
             flows: FlowSeries::default(),
             links: LinkSeries::default(),
-            controllers: ControllerSeries::default(),
+            controllers: VariableSeries::default(),
+            queues: VariableSeries::default(),
             capture: Capture::default(),
             last_bytes: vec![0; config.links.len()],
             window: vec![LinkMark::default(); config.links.len()],
@@ -298,12 +322,7 @@ impl Engine<'_> {
         series.retransmits.push(entry.ended.retransmits + sender.stats().retransmits);
         series.phase.push(cc.phase());
         let controllers = &mut recorder.controllers;
-        cc.record(&mut |name, value| {
-            controllers.t.push(seconds(now));
-            controllers.flow.push(index as u32);
-            controllers.name.push(name);
-            controllers.value.push(value);
-        });
+        cc.record(&mut |name, value| controllers.push(seconds(now), index as u32, name, value));
     }
 
     fn sample_link(&mut self, index: usize) {
@@ -328,7 +347,14 @@ impl Engine<'_> {
         series.queue_delay_max.push(ms(max as f64));
         series.drops.push(drops);
         series.marks.push(counters.marked);
+        series.sce_marks.push(counters.marked_sce);
         series.capacity.push(bits.map_or(f64::NAN, |bits| bits * per_second));
+        if let Discipline::Stored(stored) = &link.discipline {
+            let queues = &mut recorder.queues;
+            stored.queue.record(&mut |name, value| {
+                queues.push(seconds(now), index as u32, name, value);
+            });
+        }
     }
 
     /// Start of the summary's window (all links), and start and end of each flow's.
@@ -425,6 +451,7 @@ impl Engine<'_> {
         let carried = (end.bytes - start.bytes) as f64 * 8.0;
         let link = &mut self.links[index];
         let (packets, _) = link.departed(self.now);
+        let queue = link.queue_counters();
         let config = &self.config.links[index];
         LinkSummary {
             id: config.id.clone(),
@@ -435,6 +462,13 @@ impl Engine<'_> {
             marks: end.marks,
             drops_window: end.drops - start.drops,
             marks_window: end.marks - start.marks,
+            sce_marks: queue.marked_sce,
+            drops_by_reason: DropsByReason {
+                overflow: queue.dropped_overflow,
+                aqm: queue.dropped_aqm,
+                policed: queue.dropped_policed,
+                ack_filter: queue.dropped_ack_filter,
+            },
             random_losses: link.counters.random_losses,
             acks_thinned: link.counters.acks_thinned,
             capacity_bps: bits
@@ -474,6 +508,7 @@ impl Engine<'_> {
         let flows = std::mem::take(&mut self.recorder.flows);
         let links = std::mem::take(&mut self.recorder.links);
         let controllers = std::mem::take(&mut self.recorder.controllers);
+        let queues = std::mem::take(&mut self.recorder.queues);
         let capture = std::mem::take(&mut self.recorder.capture);
         let mut tables = vec![
             (
@@ -491,15 +526,8 @@ impl Engine<'_> {
                     ("phase", flows.phase.column()),
                 ]),
             ),
-            (
-                "controller_series",
-                table([
-                    ("t", Column::F64(controllers.t)),
-                    ("flow", flow_column(controllers.flow)),
-                    ("name", controllers.name.column()),
-                    ("value", Column::F64(controllers.value)),
-                ]),
-            ),
+            ("controller_series", controllers.table("flow", &flow_names)),
+            ("queue_series", queues.table("link", &link_names)),
             (
                 "link_series",
                 table([
@@ -511,6 +539,7 @@ impl Engine<'_> {
                     ("queue_delay_max_ms", Column::F64(links.queue_delay_max)),
                     ("drops", Column::U64(links.drops)),
                     ("marks", Column::U64(links.marks)),
+                    ("sce_marks", Column::U64(links.sce_marks)),
                     ("capacity_bps", Column::F64(links.capacity)),
                 ]),
             ),

@@ -285,7 +285,7 @@ impl Engine<'_> {
         let Traffic::ConstantRate { bps, .. } = entry.config.traffic else {
             return;
         };
-        let packet = Packet {
+        let mut packet = Packet {
             flow: index,
             generation: u16::MAX - 1,
             kind: Kind::Datagram,
@@ -296,6 +296,7 @@ impl Engine<'_> {
             timestamp: self.now,
             ..Packet::default()
         };
+        packet.set_hosts(entry.config.source_host, entry.config.destination_host);
         entry.sent += 1;
         entry.source.count += 1;
         let at =

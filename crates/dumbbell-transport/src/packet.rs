@@ -112,7 +112,8 @@ impl Packet {
     /// holds them, the lower half the label of an edge meter.
     #[inline]
     pub fn set_hosts(&mut self, source: u16, destination: u16) {
-        self.aux[1] = u64::from(source) << 48 | u64::from(destination) << 32;
+        let hosts = u64::from(source) << 48 | u64::from(destination) << 32;
+        self.aux[1] = self.aux[1] & 0xffff_ffff | hosts;
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use dumbbell_transport::{Kind, Packet};
 use super::capture::host;
 use super::{Direction, Engine, TimerKind, direction, timer_id};
 use crate::connection::{ConnectionTimer, Phase};
+use crate::entry::Entry;
 use crate::output::Output;
 use crate::run::RunError;
 
@@ -97,12 +98,14 @@ impl Engine<'_> {
     pub(crate) fn transmit(&mut self, slot: u32) {
         let now = self.now;
         let entry = self.connections[slot as usize].entry as usize;
-        let route = &self.entries[entry].forward;
+        let Entry { config, forward: route, .. } = &self.entries[entry];
+        let hosts = (config.source_host, config.destination_host);
         // All packets take the same first hop: look it up once.
         let first = route.links.first().map(|&link| (link as usize, route.exit(1, link)));
         let mut sent = 0;
         while let Some(mut packet) = self.connections[slot as usize].sender.poll_transmit(now) {
             sent += 1;
+            packet.set_hosts(hosts.0, hosts.1);
             match first {
                 Some((link, exit)) if !self.capturing => {
                     packet.hop = 1;

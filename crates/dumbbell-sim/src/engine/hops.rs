@@ -5,7 +5,7 @@ use dumbbell_transport::{Kind, Packet};
 
 use super::capture::host;
 use super::{Direction, Engine, Exit, PipeEnd, Route, direction};
-use crate::link::{Discipline, Server, Start, is_overflow};
+use crate::link::{Discipline, Server, Start, drop_event};
 
 impl Engine<'_> {
     #[inline]
@@ -189,7 +189,7 @@ impl Engine<'_> {
                     }
                     self.leave_stored(index, packet);
                 }
-                Start::Wait(until) => {
+                Start::Wait(until) | Start::Retry(until) => {
                     self.hops.push(until, index as u32);
                     break;
                 }
@@ -209,9 +209,10 @@ impl Engine<'_> {
             return;
         };
         match &mut stored.server {
-            Server::Constant { transmitter, sending, busy } => {
+            Server::Constant { transmitter, sending, busy, retry_at } => {
                 // A rate change moves the end; the old event is then void.
-                if !*busy || transmitter.free_at() != now {
+                let ends = *busy && transmitter.free_at() == now;
+                if !ends && (*busy || *retry_at != now) {
                     return;
                 }
                 *busy = false;
@@ -313,8 +314,7 @@ impl Engine<'_> {
         for (packet, reason) in dropped.drain(..) {
             self.links[index].counters.drops += 1;
             self.count_drop(&packet);
-            let event = if is_overflow(reason) { "drop-overflow" } else { "drop-aqm" };
-            self.capture_link(index, event, &packet);
+            self.capture_link(index, drop_event(reason), &packet);
         }
         self.links[index].dropped = dropped;
     }
