@@ -61,6 +61,19 @@ impl<P: Packet> Class<P> {
     }
 }
 
+/// What every class takes beside the parameters of its scheduler.
+pub(crate) fn info() -> Vec<ParamInfo> {
+    vec![
+        ParamInfo::new(
+            "dscp",
+            Unit::Dscps,
+            serde_json::json!([]),
+            "Its packets by DSCP; what no class names goes to the last",
+        ),
+        ParamInfo::child("queue", "The queue of the class"),
+    ]
+}
+
 /// All classes of a scheduler.
 pub(crate) struct Classes<P> {
     classes: Vec<Class<P>>,
@@ -69,20 +82,7 @@ pub(crate) struct Classes<P> {
 }
 
 impl<P: Packet + Send + 'static> Classes<P> {
-    /// What every class takes beside the parameters of its scheduler.
-    pub(crate) fn info() -> Vec<ParamInfo> {
-        vec![
-            ParamInfo::new(
-                "dscp",
-                Unit::Dscps,
-                serde_json::json!([]),
-                "Its packets by DSCP; what no class names goes to the last",
-            ),
-            ParamInfo::child("queue", "The queue of the class"),
-        ]
-    }
-
-    /// One class for each of `values`, which have the parameters of [`Self::info`].
+    /// One class for each of `values`, which have the parameters of [`info`].
     ///
     /// # Errors
     /// No class, a DSCP in two classes, a queue that cannot be built.
