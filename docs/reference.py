@@ -18,17 +18,23 @@ from typing import Any
 from controller_figures import queue as figure_queue
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
+from queue_figures import load as figure_load
 
 from dumbbell import _pages
-from dumbbell._registry import Entry, builtin
+from dumbbell._registry import builtin
 from dumbbell._scenario import Scenario
 
-FIGURE = """```{{image}} ../_static/controllers/{name}.png
+CONTROLLER_FIGURE = """```{{image}} ../_static/controllers/{name}.png
 :alt: Window of {name} and queue over time
 ```
 
 Two flows, the second 10 s after the first, at 20 Mbit/s and 40 ms behind {queue}
 (`docs/controller_figures.py`)."""
+QUEUE_FIGURE = """```{{image}} ../_static/queues/{name}.png
+:alt: Goodput, delay and drops behind {name} over time
+```
+
+{load} (`docs/queue_figures.py`)."""
 
 
 def write_all(docs: Path) -> None:
@@ -36,33 +42,49 @@ def write_all(docs: Path) -> None:
     registry = builtin()
     tables = docs / "_build" / "reference"
     tables.mkdir(parents=True, exist_ok=True)
-    pages = docs / "controllers"
-    pages.mkdir(exist_ok=True)
-    for old in pages.glob("*.md"):
-        old.unlink()
     texts = {
         tables / "scenario.md": scenario_tables(),
-        tables / "controllers.md": _pages.overview_table(registry.controllers),
-        tables / "queues.md": queue_sections(registry.queues.values()),
+        tables / "controllers.md": _pages.CONTROLLERS.overview_table(registry.controllers),
+        tables / "queues.md": _pages.QUEUES.overview_table(registry.queues),
         docs / "rules.md": rules_page(),
     }
-    for name, entry in registry.controllers.items():
-        drawn = (docs / "_static" / "controllers" / f"{name}.png").is_file()
-        figure = FIGURE.format(name=name, queue=figure_queue(name)[1]) if drawn else ""
-        texts[pages / f"{name}.md"] = _pages.full_page(entry, figure=figure)
+    for pages, entries in (
+        (_pages.CONTROLLERS, registry.controllers),
+        (_pages.QUEUES, registry.queues),
+    ):
+        directory = docs / pages.directory.name
+        directory.mkdir(exist_ok=True)
+        for old in directory.glob("*.md"):
+            old.unlink()
+        for name, entry in entries.items():
+            drawn = (docs / "_static" / directory.name / f"{name}.png").is_file()
+            figure = _figure(pages.kind, name) if drawn else ""
+            texts[directory / f"{name}.md"] = pages.full_page(entry, figure=figure)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
 
 
+def _figure(kind: str, name: str) -> str:
+    if kind == "queue":
+        return QUEUE_FIGURE.format(name=name, load=figure_load(name))
+    return CONTROLLER_FIGURE.format(name=name, queue=figure_queue(name)[1])
+
+
 def rules_page() -> str:
-    """Where each rule of each controller comes from, where it is, and what tests it."""
-    known = [name for name in builtin().controllers if name in _pages.page_names()]
-    return f"""# Rules of the controllers
+    """Where each rule of each controller and queue comes from, where it is, and what tests it."""
+    controllers, queues = _pages.CONTROLLERS, _pages.QUEUES
+    return f"""# Rules of the controllers and queues
 
 Each rule, the section that gives it, the code that follows it and the test that would notice if it
 did not. A test checks that each file and function named here exists.
 
-{_pages.rules_table(known)}
+## Controllers
+
+{controllers.rules_table(controllers.names())}
+
+## Queues
+
+{queues.rules_table(queues.names())}
 """
 
 
@@ -158,15 +180,6 @@ def _default(field: FieldInfo) -> str:
         annotated: Any = typing.Annotated[field.annotation, *field.metadata]
         value = TypeAdapter(annotated).dump_python(value, mode="json")
     return f"`{json.dumps(value)}`"
-
-
-def queue_sections(entries: typing.Iterable[Entry]) -> str:
-    """A section for each queue discipline, with its parameters."""
-    lines: list[str] = []
-    for entry in entries:
-        lines += [f"## {entry.name}", "", f"{entry.summary}. Source: {entry.source}.", ""]
-        lines += [_pages.parameter_table(entry.params), ""]
-    return "\n".join(lines)
 
 
 def _row(cells: tuple[str, ...]) -> str:

@@ -260,3 +260,99 @@ def test_json_schema_names_every_table() -> None:
     schema = Scenario.model_json_schema()
     assert {"duration", "path", "topology", "flows", "probes"} <= schema["properties"].keys()
     assert schema["$defs"]["Flow"]["properties"]["mss"]["description"].startswith("Payload bytes")
+
+
+def param(name: str, unit: str, default: Any = None) -> dict[str, Any]:
+    return {"name": name, "unit": unit, "default": default, "doc": ""}
+
+
+CODEL = {"name": "codel", "params": [param("target", "time", 5_000_000)]}
+CLASSFUL = {
+    "name": "drr",
+    "params": [param("queue", "queue"), param("classes", "classes", [])],
+    "classes": [
+        param("dscp", "dscps", []),
+        param("quantum", "bytes", 1514),
+        param("queue", "queue", {"kind": "codel", "params": {}}),
+    ],
+}
+
+
+@pytest.fixture
+def nesting() -> Registry:
+    queues = [{"summary": "", "source": "", **queue} for queue in (CODEL, CLASSFUL)]
+    return Registry.from_json("[]", json.dumps(queues))
+
+
+def test_queues_nest(nesting: Registry) -> None:
+    classes = [
+        {"dscp": ["ef", 44], "quantum": "3000B", "queue": {"kind": "codel", "target": "1ms"}},
+        {"dscp": "af41", "queue": "codel"},
+        {},
+    ]
+    queue = nesting.canonical_queue("drr", {"queue": "codel", "classes": classes}, key="q")
+    assert queue == {
+        "kind": "drr",
+        "params": {
+            "queue": {"kind": "codel", "params": {}},
+            "classes": [
+                {
+                    "dscp": [46, 44],
+                    "quantum": 3000,
+                    "queue": {"kind": "codel", "params": {"target": 1_000_000}},
+                },
+                {"dscp": [34], "queue": {"kind": "codel", "params": {}}},
+                {},
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"queue": {"target": "1ms"}}, 'q.queue: expected a queue, such as { kind = "codel" }'),
+        ({"queue": {"kind": "codle"}}, "q.queue.kind"),
+        ({"classes": "codel"}, "q.classes"),
+        ({"classes": [{}, {"quantum": "3"}]}, "q.classes[1].quantum"),
+        ({"classes": [{"dscp": ["ef", "eff"]}]}, "q.classes[0].dscp"),
+        ({"classes": [{"queue": {"kind": "codel", "target": 3}}]}, "q.classes[0].queue.target"),
+        ({"classes": [{"weight": 3}]}, "q.classes[0].weight"),
+    ],
+)
+def test_wrong_nested_queues_name_their_key(
+    params: dict[str, Any], message: str, nesting: Registry
+) -> None:
+    with pytest.raises(ScenarioError) as error:
+        nesting.canonical_queue("drr", params, key="q")
+    key, _, expected = message.partition(": ")
+    assert error.value.key == key
+    assert expected in str(error.value)
+
+
+def test_hosts_are_numbered_by_name(registry: Registry) -> None:
+    text = """
+    duration = "1s"
+    path = { rate = "10Mbit", rtt = "10ms" }
+    flows = [
+      { cc = "cubic", host = "heavy", count = 2 },
+      { cc = "cubic" },
+      { cc = "cubic", host = "light", peer = "heavy" },
+      { cc = "cubic", count = 2 },
+    ]
+    """
+    flows = config(text, registry)["flows"]
+    sources = [flow["source_host"] for flow in flows]
+    assert sources[0] == sources[1]
+    assert len(set(sources)) == 5
+    assert flows[3]["destination_host"] == sources[0]
+
+
+def test_names_of_dscps(registry: Registry) -> None:
+    """RFC 2597 section 6, RFC 3246, RFC 2474 section 4.2.2.2, RFC 5865, RFC 8622."""
+    expected = {"af11": 10, "af43": 38, "ef": 46, "cs6": 48, "va": 44, "le": 1, "EF": 46}
+    for name, number in expected.items():
+        text = HOME.replace('cc = "bbr"', f'cc = "bbr"\ndscp = "{name}"')
+        assert config(text, registry)["flows"][1]["dscp"] == number
+    with pytest.raises(ScenarioError, match="expected a DSCP from 0 to 63 or its name"):
+        config(HOME.replace('cc = "bbr"', 'cc = "bbr"\ndscp = "ef1"'), registry)

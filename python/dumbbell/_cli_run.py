@@ -54,12 +54,14 @@ def run_scenario(
 ) -> int:
     """Run a scenario and print its summary."""
     from dumbbell import _core
-    from dumbbell._cli_output import print_json, print_summary, progress_bar
+    from dumbbell._cli_output import print_json, print_summary, progress_bar, warn
     from dumbbell._run import check_backend, execute, prepare
 
     check_backend(backend)
     _check_out(out)
     prepared = prepare(changed(file, settings), seed=seed)
+    for line in prepared.warnings:
+        warn(line)
     failure: Exception | None = None
     with progress_bar(quiet=quiet or json) as bar:
         try:
@@ -96,7 +98,7 @@ def compare_grid(
         ),
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(help="Queues, such as fifo,codel:target=10ms.")
+        str | None, typer.Option(help="Queues, such as fifo,codel:target=10ms; all.")
     ] = None,
     over: Annotated[
         list[str] | None,
@@ -153,6 +155,8 @@ def compare_grid(
             jobs=jobs,
             progress=bar,
         )
+    for line in comparison.warnings:
+        warn(line)
     if out is not None:
         comparison.save(out)
     if json:

@@ -1,4 +1,4 @@
-"""The command that shows what would run, what ran, or what a controller does: show."""
+"""The command that shows what would run, what ran, or what a controller or queue does: show."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dumbbell._registry import Entry
 
 _CC = "cc"
+_QUEUE = "queue"
 
 
 def register(app: typer.Typer) -> None:
@@ -20,9 +21,11 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
-    what: Annotated[str, typer.Argument(help='A scenario (TOML), preset:NAME, a result, or "cc".')],
+    what: Annotated[
+        str, typer.Argument(help='A scenario (TOML), preset:NAME, a result, "cc" or "queue".')
+    ],
     name: Annotated[
-        str | None, typer.Argument(help='After "cc": the controller whose page to print.')
+        str | None, typer.Argument(help='After "cc" or "queue": whose page to print.')
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     settings: Annotated[
@@ -32,14 +35,14 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show a scenario as it would run, the summary of a result, or a controller's page."""
+    """Show a scenario as it would run, the summary of a result, or a mechanism's page."""
     from dumbbell._cli_output import print_config, print_json, print_summary
     from dumbbell._errors import UsageError
     from dumbbell._results import Result
     from dumbbell._run import prepare
 
-    if what == _CC:
-        _show_controller(name, json=json)
+    if what in (_CC, _QUEUE):
+        _show_page(what, name, json=json)
         return
     if name is not None:
         raise UsageError(f'show: expected nothing after "{what}", not "{name}"')
@@ -57,7 +60,7 @@ def show(
         print_config(prepared.scenario, prepared.config)
 
 
-def _show_controller(name: str | None, *, json: bool) -> None:
+def _show_page(kind: str, name: str | None, *, json: bool) -> None:
     from dataclasses import asdict
 
     from dumbbell import _pages
@@ -66,24 +69,24 @@ def _show_controller(name: str | None, *, json: bool) -> None:
     from dumbbell._plugins import listing
     from dumbbell._registry import builtin
 
-    known = dict(builtin().controllers)
-    if name not in known:
-        known |= {entry.name: entry for entry in listing()[0]}
+    known: dict[str, Entry]
+    if kind == _QUEUE:
+        pages, known = _pages.QUEUES, dict(builtin().queues)
+    else:
+        pages, known = _pages.CONTROLLERS, dict(builtin().controllers)
+        if name not in known:
+            known |= {entry.name: entry for entry in listing()[0]}
     if name is None:
-        raise UsageError(f"show cc: expected the name of a controller{suggest('', known)}")
+        raise UsageError(f"show {kind}: expected the name of a {pages.kind}{suggest('', known)}")
     if name not in known:
-        raise UsageError(f'show cc "{name}": there is no such controller{suggest(name, known)}')
+        raise UsageError(
+            f'show {kind} "{name}": there is no such {pages.kind}{suggest(name, known)}'
+        )
     if json:
-        rules = [asdict(rule) for rule in _pages.read_rules(name)]
-        print_json({**asdict(known[name]), "sections": _pages.read_sections(name), "rules": rules})
+        rules = [asdict(rule) for rule in pages.rules(name)]
+        print_json({**asdict(known[name]), "sections": pages.sections(name), "rules": rules})
         return
     from rich.markdown import Markdown
 
-    console().print(Markdown(_terminal_page(known[name])))
-
-
-def _terminal_page(entry: Entry) -> str:
-    """The page without the columns that name code and tests."""
-    from dumbbell import _pages
-
-    return _pages.full_page(entry, rules=_pages.short_rules(entry.name))
+    # Without the columns that name code and tests.
+    console().print(Markdown(pages.full_page(known[name], rules=pages.short_rules(name))))

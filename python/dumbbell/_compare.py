@@ -78,6 +78,16 @@ class Comparison:
             grouped.setdefault(key, []).append(row)
         return [_group(labels, rows) for rows in grouped.values()]
 
+    @property
+    def warnings(self) -> list[str]:
+        """What probably makes a run show something else than meant, each line once, with the first
+        run that it is about."""
+        lines: dict[str, str] = {}
+        for title, result in zip(self.titles, self.results, strict=True):
+            for line in result.summary.get("warnings", ()):
+                lines.setdefault(line, title)
+        return [f"{title}: {line}" if title else line for line, title in lines.items()]
+
     def save(self, directory: str | Path) -> Path:
         """Write `comparison.json` (runs, rows) and each result to a directory of its own.
 
@@ -115,16 +125,16 @@ def compare(
     `cc`: a name is given to all [[flows]]; "cubic+bbr" gives its parts to them in turn, and "all"
     stands for every built-in controller that steers by anything. Parameters of a flow whose
     controller changes are dropped. `queue`: a name, or a table with `kind`; a name that is the
-    scenario's own keeps the parameters written there. `over`: values for dotted keys ("path.rate").
-    `seeds`: this many, from the scenario's own upwards. `jobs`: threads, default one a processor.
-    Ctrl-C keeps the runs that are done.
+    scenario's own keeps the parameters written there; "all" stands for every queue. `over`: values
+    for dotted keys ("path.rate"). `seeds`: this many, from the scenario's own upwards. `jobs`:
+    threads, default one a processor. Ctrl-C keeps the runs that are done.
 
     Raises ScenarioError, UsageError and what :func:`dumbbell.run` raises.
     """
     loaded = load_scenario(scenario)
     if seeds < 1:
         raise UsageError(f"seeds {seeds}: expected at least 1")
-    cells = _grid(loaded, _named(cc), queue, over, seeds)
+    cells = _grid(loaded, _named(cc), _all_queues(queue), over, seeds)
     # All are checked before the first runs.
     prepared = [prepare(loaded.replaced(cell.changes), seed=cell.seed) for cell in cells]
     done = _run_all(prepared, jobs or os.cpu_count() or 1, progress)
@@ -138,6 +148,15 @@ def _named(cc: Sequence[str] | None) -> list[str] | None:
         return None
     steering = [e.name for e in builtin().controllers.values() if e.signals != ("none",)]
     return list(dict.fromkeys(n for name in cc for n in (steering if name == ALL else [name])))
+
+
+def _all_queues(
+    queue: Sequence[str | Mapping[str, Any]] | None,
+) -> list[str | Mapping[str, Any]] | None:
+    """The queues, with "all" in full."""
+    if queue is None:
+        return None
+    return [n for item in queue for n in (builtin().queues if item == ALL else [item])]
 
 
 def _grid(

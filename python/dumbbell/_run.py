@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dumbbell._advice import warnings
 from dumbbell._errors import BackendError, ScenarioError, UsageError, suggest
 from dumbbell._plugins import (
     ControllerClass,
@@ -53,6 +54,11 @@ class Prepared:
     config: dict[str, Any]
     source: dict[str, Any] = field(default_factory=dict)
     controllers: Controllers = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What probably makes the run show something else than meant, one line each."""
+        return warnings(self.config, builtin())
 
 
 def run(
@@ -179,6 +185,7 @@ def _result(prepared: Prepared, output: Any, wall_s: float) -> Result:
         "version": _core.version(),
         "backend": "sim",
     }
+    summary["warnings"] = prepared.warnings
     return Result({**head, **summary}, prepared.config, output, source=prepared.source)
 
 

@@ -254,7 +254,9 @@ Ecn = Annotated[
 Dscp = Annotated[
     int,
     BeforeValidator(parse_dscp),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 63}, {"type": "string"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 63}, {"type": "string"}]}
+    ),
 ]
 """A codepoint, or its name: "ef", "af41", "cs1", "le"."""
 

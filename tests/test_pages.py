@@ -1,4 +1,4 @@
-"""The pages of controllers: all there, and what they name exists."""
+"""The pages of controllers and queues: all there, and what they name exists."""
 
 from __future__ import annotations
 
@@ -13,25 +13,33 @@ from dumbbell._cli import run_command
 from dumbbell._registry import builtin
 
 ROOT = Path(__file__).parent.parent
-NAMES = list(builtin().controllers)
+KNOWN = [
+    *((_pages.CONTROLLERS, name) for name in builtin().controllers),
+    *((_pages.QUEUES, name) for name in builtin().queues),
+]
+WRITTEN = [(pages, name) for pages in (_pages.CONTROLLERS, _pages.QUEUES) for name in pages.names()]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_controller_has_a_page(name: str) -> None:
-    sections = _pages.read_sections(name)
+def label(value: object) -> str:
+    return value.kind if isinstance(value, _pages.Pages) else str(value)
+
+
+@pytest.mark.parametrize(("pages", "name"), KNOWN, ids=label)
+def test_each_has_a_page(pages: _pages.Pages, name: str) -> None:
+    sections = pages.sections(name)
     assert tuple(sections) == _pages.HEADINGS
     assert all(sections.values())
     # Three sentences: none of them a list.
     assert not re.search(r"^[|-]", sections["Idea"], flags=re.M)
 
 
-def test_each_page_belongs_to_a_controller() -> None:
-    assert set(_pages.page_names()) <= set(NAMES)
+def test_each_page_belongs_to_one() -> None:
+    assert set(WRITTEN) <= set(KNOWN)
 
 
-@pytest.mark.parametrize("name", _pages.page_names())
-def test_rules_name_code_and_tests_that_exist(name: str) -> None:
-    rules = _pages.read_rules(name)
+@pytest.mark.parametrize(("pages", "name"), WRITTEN, ids=label)
+def test_rules_name_code_and_tests_that_exist(pages: _pages.Pages, name: str) -> None:
+    rules = pages.rules(name)
     assert rules
     for rule in rules:
         assert rule.rule
@@ -47,13 +55,10 @@ def test_rules_name_code_and_tests_that_exist(name: str) -> None:
             assert re.search(defined, text), f"{rule.rule}: {file}::{symbol}"
 
 
-def test_a_table_of_other_columns_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_other_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_text("## Rules\n\n| rule | code |\n| --- | --- |\n| a | b |\n")
-    monkeypatch.setattr(_pages, "PAGES", tmp_path)
     with pytest.raises(ValueError, match="odd: expected a table of rule, source, code, test"):
-        _pages.read_rules("odd")
+        _pages.Pages("controller", tmp_path).rules("odd")
 
 
 def test_show_cc_prints_the_page(
@@ -67,6 +72,18 @@ def test_show_cc_prints_the_page(
     assert "RFC 9438 section 4.7" in text
     assert "fast_convergence" in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_show_queue_prints_the_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert run_command(["show", "queue", "codel"]) == 0
+    text = capsys.readouterr().out
+    for heading in (*_pages.HEADINGS, "Parameters"):
+        assert heading in text
+    assert "RFC 8289" in text
+    assert "ce_threshold" in text
 
 
 def test_show_cc_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +100,8 @@ def test_show_cc_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["show", "cc"], "show cc: expected the name of a controller"),
         (["show", "cc", "cubik"], 'did you mean "cubic"?'),
+        (["show", "queue"], "show queue: expected the name of a queue"),
+        (["show", "queue", "fq_cobel"], 'did you mean "fq_codel"?'),
         (["show", "preset:home", "cubic"], 'expected nothing after "preset:home"'),
     ],
 )
