@@ -38,6 +38,10 @@ pub mod flags {
     pub const RETRANSMISSION: u8 = 1 << 6;
     /// Of an ACK: `aux[2]` holds the counters of Accurate ECN.
     pub const COUNTERS: u8 = 1 << 6;
+    /// Of data: it carries a congestion header (XCP).
+    pub const HEADER: u8 = 1 << 7;
+    /// Of an ACK: `aux[2]` holds the feedback that XCP's routers have given, a float.
+    pub const FEEDBACK: u8 = 1 << 4;
     /// Of an ACK: the former NS bit of the TCP header. ESCE (draft-grimes-tcpm-tcpsce), or AE, the
     /// highest bit of the ACE field whose others are CWR and ECE (RFC 9768 section 3.1).
     pub const AE: u8 = 1 << 7;
@@ -69,12 +73,16 @@ pub struct Packet {
     pub timestamp: Nanos,
     /// When it entered the current queue.
     pub enqueued: Nanos,
-    /// Of data and datagrams: `[byte offset, hosts and label, congestion header]`, see
-    /// [`Self::set_hosts`]. Of an ACK: SACK blocks as `start << 32 | length`, `start`
-    /// relative to `seq` (a DSACK may lie below: then it is counted downwards). With the counters of
-    /// Accurate ECN there is room for two blocks beside them.
+    /// Of data and datagrams: `[byte offset, hosts and label, round-trip time and feedback]`, see
+    /// [`Self::set_hosts`] and [`Self::set_congestion_header`]. Of an ACK: SACK blocks as
+    /// `start << 32 | length`, `start` relative to `seq` (a DSACK may lie below: then it is counted
+    /// downwards). With the counters of Accurate ECN, or XCP's feedback, there is room for two blocks
+    /// beside them.
     pub aux: [u64; 3],
 }
+
+/// The lower half of a word of [`Packet::aux`].
+const LOWER: u64 = 0xffff_ffff;
 
 const _: () = assert!(size_of::<Packet>() <= 64);
 
@@ -83,7 +91,7 @@ impl Packet {
     #[inline]
     pub fn sack_blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let skip = usize::from(self.flags & flags::DSACK != 0);
-        let end = if self.flags & flags::COUNTERS == 0 { 3 } else { 2 };
+        let end = if self.flags & (flags::COUNTERS | flags::FEEDBACK) == 0 { 3 } else { 2 };
         self.aux[skip..end].iter().take_while(|&&block| block != 0).map(|&block| {
             let start = self.seq + (block >> 32);
             (start, start + (block & 0xffff_ffff))
@@ -96,7 +104,7 @@ impl Packet {
     }
 
     /// Whether an ACK is one of no particular news: it moves the cumulative ACK on and says nothing
-    /// that the next one does not.
+    /// that the next one does not. XCP's feedback is news.
     pub fn is_superseded_by(&self, next: &Self) -> bool {
         let echo = flags::ECE | flags::CWR | flags::AE;
         self.kind == Kind::Ack
@@ -104,7 +112,7 @@ impl Packet {
             && (self.flow, self.generation) == (next.flow, next.generation)
             && self.seq < next.seq
             && self.aux[0] == 0
-            && self.flags & flags::DSACK == 0
+            && self.flags & (flags::DSACK | flags::FEEDBACK) == 0
             && (self.flags ^ next.flags) & echo == 0
     }
 
@@ -113,7 +121,46 @@ impl Packet {
     #[inline]
     pub fn set_hosts(&mut self, source: u16, destination: u16) {
         let hosts = u64::from(source) << 48 | u64::from(destination) << 32;
-        self.aux[1] = self.aux[1] & 0xffff_ffff | hosts;
+        self.aux[1] = self.aux[1] & LOWER | hosts;
+    }
+
+    /// Tell the receiver of data the round-trip time, capped at 4.29 s. It is the lower half of
+    /// `aux[2]`.
+    #[inline]
+    pub fn set_rtt(&mut self, rtt: Nanos) {
+        self.aux[2] = self.aux[2] & !LOWER | rtt.min(LOWER);
+    }
+
+    #[inline]
+    pub fn rtt(&self) -> Nanos {
+        self.aux[2] & LOWER
+    }
+
+    /// Give data a congestion header beside its round-trip time: throughput takes the place of the
+    /// label, and feedback the upper half of `aux[2]`.
+    pub fn set_congestion_header(&mut self, throughput: f32, feedback: f32) {
+        self.flags |= flags::HEADER;
+        self.set_label_bits(throughput);
+        self.set_feedback_bits(feedback);
+    }
+
+    fn set_label_bits(&mut self, label: f32) {
+        self.aux[1] = self.aux[1] & !LOWER | u64::from(label.to_bits());
+    }
+
+    fn set_feedback_bits(&mut self, feedback: f32) {
+        self.aux[2] = self.aux[2] & LOWER | u64::from(feedback.to_bits()) << 32;
+    }
+
+    #[inline]
+    fn has_header(&self) -> bool {
+        self.kind == Kind::Data && self.flags & flags::HEADER != 0
+    }
+
+    /// An XCP packet has no room for a label.
+    #[inline]
+    fn has_label(&self) -> bool {
+        self.carries_payload() && !self.has_header()
     }
 
     #[inline]
@@ -189,23 +236,29 @@ impl dumbbell_queue::Packet for Packet {
 
     #[inline]
     fn label(&self) -> f32 {
-        if self.carries_payload() { f32::from_bits(self.aux[1] as u32) } else { 0.0 }
+        if self.has_label() { f32::from_bits(self.aux[1] as u32) } else { 0.0 }
     }
 
     #[inline]
     fn set_label(&mut self, label: f32) {
-        if self.carries_payload() {
-            self.aux[1] = self.aux[1] & !0xffff_ffff | u64::from(label.to_bits());
+        if self.has_label() {
+            self.set_label_bits(label);
         }
     }
 
     #[inline]
     fn congestion_header(&self) -> Option<CongestionHeader> {
-        None
+        self.has_header().then(|| CongestionHeader {
+            rtt: self.rtt() as f32 / 1e9,
+            throughput: f32::from_bits(self.aux[1] as u32),
+            feedback: f32::from_bits((self.aux[2] >> 32) as u32),
+        })
     }
 
     #[inline]
-    fn set_feedback(&mut self, _feedback: f32) {}
+    fn set_feedback(&mut self, feedback: f32) {
+        self.set_feedback_bits(feedback);
+    }
 
     #[inline]
     fn is_superseded_by(&self, newer: &Self) -> bool {

@@ -163,7 +163,7 @@ impl Receiver {
         if number <= self.last_ack && packet.timestamp >= self.echo {
             self.echo = packet.timestamp;
         }
-        self.rtt = packet.aux[1];
+        self.rtt = packet.rtt();
         if number == self.next && self.out_of_order.is_empty() {
             self.next += 1;
             self.bytes = packet.aux[0] + u64::from(packet.payload);

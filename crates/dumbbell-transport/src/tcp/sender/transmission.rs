@@ -168,7 +168,7 @@ impl Sender {
         } else {
             HEADER_BYTES - TIMESTAMP_OPTION_BYTES
         };
-        Packet {
+        let mut packet = Packet {
             flow: self.config.flow,
             generation: self.config.generation,
             kind: Kind::Data,
@@ -178,9 +178,11 @@ impl Sender {
             dscp: self.config.dscp,
             seq: number,
             timestamp: now,
-            aux: [offset, self.last_rtt, 0],
+            aux: [offset, 0, 0],
             ..Packet::default()
-        }
+        };
+        packet.set_rtt(self.last_rtt);
+        packet
     }
 
     #[cold]
