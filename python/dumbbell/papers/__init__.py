@@ -21,6 +21,7 @@ _MODULES = {
     "bbr-random-loss": "random_loss",
     "bbr-small-buffer": "small_buffer",
     "cubic-recovery": "cubic_recovery",
+    "dualq-coexistence": "dualq_coexistence",
     "response-functions": "response_functions",
     "rtt-unfairness": "rtt_unfairness",
 }

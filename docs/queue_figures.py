@@ -1,0 +1,117 @@
+"""Draw the typical behaviour of each queue for its page, into docs/_static/queues.
+
+    python docs/queue_figures.py [NAME...]        (all: `make figures`)
+
+Goodput of each flow, queueing delay, and a variable of the queue or what it drops and marks.
+Most are drawn under two CUBIC flows, the second 10 s after the first, at 20 Mbit/s and 40 ms; queues
+that are made for another kind of traffic get that.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import dumbbell
+from dumbbell._plots import figure, save_figure
+from dumbbell._plots_data import by_name, columns, decimate
+from dumbbell._plots_panels import COLOURS
+from dumbbell._registry import builtin
+
+FIGURES = Path(__file__).parent / "_static" / "queues"
+SIZE_IN = (6.5, 4.2)
+COLOURS_KEPT = 48
+PIXELS = 500
+
+TWO_CUBIC: list[dict[str, Any]] = [{"cc": "cubic", "count": 2, "stagger": "10s"}]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a queue is drawn under. `text` is what the page says of it; `shown` a recorded variable
+    and its name on the axis, in place of drops and marks."""
+
+    flows: list[dict[str, Any]] = field(default_factory=lambda: TWO_CUBIC)
+    text: str = "Two CUBIC flows, the second 10 s after the first, at 20 Mbit/s and 40 ms"
+    params: dict[str, Any] = field(default_factory=dict)
+    shown: tuple[str, str] | None = None
+
+
+LOADS: dict[str, Load] = {}
+
+
+def of(name: str) -> Load:
+    """What a queue is drawn under."""
+    return LOADS.get(name, Load())
+
+
+def load(name: str) -> str:
+    """What its page says of the figure."""
+    return of(name).text
+
+
+def draw(name: str) -> None:
+    """Run and draw one queue."""
+    chosen = of(name)
+    result = dumbbell.run(
+        {
+            "duration": "40s",
+            "path": {"rate": "20Mbit", "rtt": "40ms", "queue": {"kind": name, **chosen.params}},
+            "flows": chosen.flows,
+        }
+    )
+    made, axes = figure(3, 1, SIZE_IN, sharex=True)
+    goodput, delay, own = axes[:, 0]
+    for index, (flow, table) in enumerate(by_name(columns(result, "flow_series"), "flow")):
+        x, y = decimate(table["t"], table["goodput_bps"] / 1e6, PIXELS)
+        goodput.plot(x, y, color=COLOURS[index % len(COLOURS)], linewidth=0.9, label=flow)
+    link = columns(result, "link_series")
+    x, y = decimate(link["t"], link["queue_delay_ms"], PIXELS)
+    delay.plot(x, y, color="#555555", linewidth=0.9)
+    if chosen.shown is not None:
+        variable, label = chosen.shown
+        series = dict(by_name(columns(result, "queue_series"), "name"))[variable]
+        own.plot(series["t"], series["value"], color="#555555", linewidth=0.9)
+        own.set_ylabel(label)
+    else:
+        for column, label, colour in (
+            ("drops", "drops", COLOURS[3]),
+            ("marks", "CE marks", COLOURS[2]),
+            ("sce_marks", "SCE marks", COLOURS[4]),
+        ):
+            a_second = np.diff(link[column].astype(float), prepend=0.0) / np.diff(
+                link["t"], prepend=0.0
+            )
+            if a_second.any() or column == "drops":
+                own.plot(link["t"], a_second, color=colour, linewidth=0.9, label=label)
+        own.set_ylabel("packets\nper second")
+        own.legend(loc="upper right", frameon=False, ncols=3)
+    goodput.set_ylabel("goodput\n(Mbit/s)")
+    delay.set_ylabel("queueing\ndelay (ms)")
+    own.set_xlabel("time (s)")
+    for ax in axes[:, 0]:
+        ax.set_ylim(bottom=0)
+        ax.set_xlim(0, 40)
+    made.align_ylabels(axes[:, 0])
+    made.legend(*goodput.get_legend_handles_labels(), loc="outside upper left", ncols=6,
+                frameon=False)  # fmt: skip
+    path = FIGURES / f"{name}.png"
+    save_figure(made, path)
+    with Image.open(path) as drawn:
+        drawn.convert("RGB").quantize(COLOURS_KEPT).save(path, optimize=True)
+
+
+def main(names: list[str]) -> None:
+    """Draw the figures of these queues, or of all."""
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    for name in names or list(builtin().queues):
+        draw(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
