@@ -3,7 +3,7 @@
     python docs/queue_figures.py [NAME...]        (all: `make figures`)
 
 Goodput of each flow, queueing delay, and a variable of the queue or what it drops and marks.
-Most are drawn under two CUBIC flows, the second 10 s after the first, at 20 Mbit/s and 40 ms; queues
+Most are drawn under two CUBIC flows, the second 10 s after the first, at 20 Mbit/s and 40 ms; those
 that are made for another kind of traffic get that.
 """
 

@@ -24,6 +24,8 @@ _MODULES = {
     "dualq-coexistence": "dualq_coexistence",
     "response-functions": "response_functions",
     "rtt-unfairness": "rtt_unfairness",
+    "sce-mail": "sce_mail",
+    "sce-pairs": "sce_pairs",
 }
 
 

@@ -150,9 +150,7 @@ def _run(quick: bool) -> Outcome:
     return Outcome(rows, lambda: _draw(results, ratios))
 
 
-def _draw(
-    results: dict[tuple[float, float], Result], ratios: dict[tuple[float, float], float]
-) -> Figure:
+def _draw(results: dict[tuple[int, int], Result], ratios: dict[tuple[int, int], float]) -> Figure:
     from dumbbell._plots import figure
     from dumbbell._plots_panels import COLOURS
 
