@@ -4,6 +4,7 @@
 //! [`Packet`], so the same code holds simulated packets and real IP packets. One discipline, one
 //! file; all are listed in [`registry`].
 
+mod backlog;
 mod classes;
 mod codel;
 mod fifo;
@@ -11,6 +12,8 @@ mod fq_codel;
 mod params;
 mod pie;
 mod pool;
+mod random;
+mod red;
 pub mod registry;
 
 pub use registry::{BuildError, ParamInfo, QueueInfo, Unit, build, list};
