@@ -5,6 +5,7 @@
 //! file; all are listed in [`registry`].
 
 mod backlog;
+mod bls;
 mod classes;
 mod codel;
 mod fifo;
