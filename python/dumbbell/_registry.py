@@ -33,9 +33,10 @@ Kind = Literal["controller", "queue"]
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter. `unit` is time (ns), bytes, packets, segments, rate (bit/s), fraction, number,
-    count, bool, choice, dscps (a list), queue (a table with `kind`) or classes (a list of tables);
-    `default`, `minimum` and `maximum` are in that unit."""
+    """A parameter. `unit` is time (ns), bytes, packets, segments, rate (bit/s), linkrate (the same;
+    that of the link if not given), fraction, number, count, bool, choice, dscps (a list), queue (a
+    table with `kind`) or classes (a list of tables); `default`, `minimum` and `maximum` are in that
+    unit."""
 
     name: str
     unit: str
@@ -49,7 +50,7 @@ class Param:
         """A canonical value as a scenario would write it."""
         if isinstance(value, bool) or value is None:
             return {True: "true", False: "false", None: "-"}[value]
-        if self.unit in ("queue", "classes", "dscps"):
+        if self.unit in ("queue", "classes", "dscps", "linkrate"):
             return _show_nested(self.unit, value)
         whole = isinstance(value, int | float) and value == int(value)
         formats: dict[str, Callable[[int], str]] = {
@@ -110,32 +111,36 @@ class Registry:
         params: Mapping[str, object],
         *,
         key: str,
-        bdp: Callable[[str], Bdp] | None = None,
+        site: Site | None = None,
     ) -> dict[str, Any]:
-        """`{"kind", "params"}` as the engine reads it; `bdp` gives the bandwidth-delay product
-        for a limit in BDPs (it is handed the key, for its error). Raises ScenarioError."""
+        """`{"kind", "params"}` as the engine reads it; `site` is the link whose queue it is. Raises
+        ScenarioError."""
         entry = _find(self.queues, "queue", kind, f"{key}.kind", frozenset())
-        return {"kind": kind, "params": self._canonical(entry, params, f"{key}.", bdp)}
+        found = self._canonical(entry, params, f"{key}.", site)
+        if site is not None:
+            rates = [p.name for p in entry.params if p.unit == "linkrate" and p.name not in found]
+            found |= dict.fromkeys(rates, site.bps)
+        return {"kind": kind, "params": found}
 
     def _canonical(
         self,
         entry: Entry,
         params: Mapping[str, object],
         prefix: str,
-        bdp: Callable[[str], Bdp] | None,
+        site: Site | None,
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for name, value in params.items():
             key = prefix + name
             param = entry.param(name)
             if param is not None and param.unit == "queue":
-                result[name] = self._nested_queue(value, key, bdp)
+                result[name] = self._nested_queue(value, key, site)
                 continue
             if param is not None and param.unit == "classes":
-                result[name] = self._classes(entry, value, key, bdp)
+                result[name] = self._classes(entry, value, key, site)
                 continue
             try:
-                param, number = _convert(entry, name, value, key, bdp)
+                param, number = _convert(entry, name, value, key, site)
             except ValueError as error:
                 if isinstance(error, ScenarioError):
                     raise
@@ -144,25 +149,23 @@ class Registry:
             result[param.name] = number
         return result
 
-    def _nested_queue(
-        self, value: object, key: str, bdp: Callable[[str], Bdp] | None
-    ) -> dict[str, Any]:
+    def _nested_queue(self, value: object, key: str, site: Site | None) -> dict[str, Any]:
         table = {"kind": value} if isinstance(value, str) else value
         if not isinstance(table, Mapping) or not isinstance(table.get("kind"), str):
             raise ScenarioError(
                 key=key, value=value, expected='expected a queue, such as { kind = "codel" }'
             )
         params = {name: inner for name, inner in table.items() if name != "kind"}
-        return self.canonical_queue(table["kind"], params, key=key, bdp=bdp)
+        return self.canonical_queue(table["kind"], params, key=key, site=site)
 
     def _classes(
-        self, entry: Entry, value: object, key: str, bdp: Callable[[str], Bdp] | None
+        self, entry: Entry, value: object, key: str, site: Site | None
     ) -> list[dict[str, Any]]:
         if not isinstance(value, Sequence) or not all(isinstance(c, Mapping) for c in value):
             raise ScenarioError(key=key, value=value, expected="expected a list of classes")
         one = Entry(f"a class of {entry.name}", "", "", entry.classes)
         return [
-            self._canonical(one, given, f"{key}[{index}].", bdp)
+            self._canonical(one, given, f"{key}[{index}].", site)
             for index, given in enumerate(value)
         ]
 
@@ -181,6 +184,15 @@ class Bdp:
     def whole_bytes(self, multiple: Fraction) -> int:
         """Nearest whole number of bytes, at least two full-sized frames."""
         return max(2 * self.frame_bytes, _nearest(multiple * self.bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a queue's parameters may refer to of its link: its bandwidth-delay product and its rate
+    (bit/s; the mean rate of a trace)."""
+
+    bdp: Bdp
+    bps: int
 
 
 def _nearest(value: Fraction) -> int:
@@ -215,6 +227,8 @@ def _params(items: Iterable[Mapping[str, Any]]) -> tuple[Param, ...]:
 
 def _show_nested(unit: str, value: Any) -> str:
     match unit:
+        case "linkrate":
+            return "that of the link"
         case "queue":
             return str(value["kind"])
         case "dscps":
@@ -234,14 +248,12 @@ def _find(
     return entries[name]
 
 
-def _convert(
-    entry: Entry, name: str, value: object, key: str, bdp: Callable[[str], Bdp] | None
-) -> tuple[Param, Any]:
+def _convert(entry: Entry, name: str, value: object, site: Site | None) -> tuple[Param, Any]:
     """The parameter meant by `name` and the value in its unit."""
     param = entry.param(name)
     sizes = {p.unit: p for p in entry.params if p.name in (name, f"{name}_{p.unit}")}
-    if bdp is not None and (sizes.keys() & {"packets", "bytes"}):
-        return _convert_limit(sizes, parse_limit(value), key, bdp)
+    if site is not None and (sizes.keys() & {"packets", "bytes"}):
+        return _convert_limit(sizes, parse_limit(value), site)
     if param is None:
         raise ScenarioError(
             key=key,
@@ -251,12 +263,10 @@ def _convert(
     return param, _number(param, value)
 
 
-def _convert_limit(
-    sizes: Mapping[str, Param], limit: Limit, key: str, bdp: Callable[[str], Bdp]
-) -> tuple[Param, int]:
+def _convert_limit(sizes: Mapping[str, Param], limit: Limit, site: Site) -> tuple[Param, int]:
     """A size of a queue goes to the parameter that counts in its unit."""
     if limit.unit == "bdp":
-        product = bdp(key)
+        product = site.bdp
         if "packets" in sizes:
             return sizes["packets"], product.packets(limit.amount)
         return sizes["bytes"], product.whole_bytes(limit.amount)
@@ -270,7 +280,7 @@ def _number(param: Param, value: object) -> Any:
     match param.unit:
         case "time":
             return parse_time(value)
-        case "rate":
+        case "rate" | "linkrate":
             return parse_rate(value)
         case "bytes":
             return parse_bytes(value)

@@ -14,7 +14,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from dumbbell._errors import ScenarioError
-from dumbbell._registry import Bdp, Registry, builtin
+from dumbbell._registry import Bdp, Registry, Site, builtin
 from dumbbell._scenario import Scenario
 from dumbbell._scenario_flows import (
     AutoWindow,
@@ -282,7 +282,8 @@ class _Link:
                 raise ScenarioError(key=key, expected="a link without rate or trace has no queue")
             return {"kind": "fifo", "params": {}}
         bdp = Bdp(bps * rtt_ns / (8 * 10**9), FRAME_BYTES)
-        return self._registry.canonical_queue(queue.kind, queue.params, key=key, bdp=lambda _: bdp)
+        site = Site(bdp, round(bps))
+        return self._registry.canonical_queue(queue.kind, queue.params, key=key, site=site)
 
     def _framing(self) -> dict[str, Any]:
         overhead = self._model.overhead

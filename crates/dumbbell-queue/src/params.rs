@@ -17,6 +17,8 @@ pub enum Unit {
     Segments,
     /// Bits per second.
     Rate,
+    /// Bits per second; where a scenario does not give it, the rate of the queue's own link.
+    LinkRate,
     Fraction,
     Number,
     Count,
@@ -101,6 +103,7 @@ impl ParamInfo {
             | Unit::Packets
             | Unit::Segments
             | Unit::Rate
+            | Unit::LinkRate
             | Unit::Count => value.is_u64(),
         };
         right_type
@@ -120,7 +123,7 @@ impl ParamInfo {
             Unit::Bytes => "a whole number of bytes",
             Unit::Packets => "a whole number of packets",
             Unit::Segments => "a whole number of segments",
-            Unit::Rate => "a whole number of bits per second",
+            Unit::Rate | Unit::LinkRate => "a whole number of bits per second",
             Unit::Count => "a whole number",
             Unit::Fraction | Unit::Number => "a number",
         };
