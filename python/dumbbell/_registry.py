@@ -248,7 +248,9 @@ def _find(
     return entries[name]
 
 
-def _convert(entry: Entry, name: str, value: object, site: Site | None) -> tuple[Param, Any]:
+def _convert(
+    entry: Entry, name: str, value: object, key: str, site: Site | None
+) -> tuple[Param, Any]:
     """The parameter meant by `name` and the value in its unit."""
     param = entry.param(name)
     sizes = {p.unit: p for p in entry.params if p.name in (name, f"{name}_{p.unit}")}
