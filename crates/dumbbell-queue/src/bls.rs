@@ -27,7 +27,7 @@ pub(crate) fn info() -> QueueInfo {
         summary: "Strict priority of EF, AF and DF, with a credit that sends AF behind DF",
         source: "Finzi, Lochin, Mifdaoui and Frances, GLOBECOM 2017; draft-finzi-priority-switching-scheduler",
         params: vec![
-            ParamInfo::new("rate", Unit::Rate, 10_000_000, "Rate of the link").at_least(1.0),
+            ParamInfo::new("rate", Unit::LinkRate, 10_000_000, "Rate of the link").at_least(1.0),
             ParamInfo::new(
                 "weight",
                 Unit::Fraction,

@@ -73,7 +73,7 @@ pub(crate) fn info() -> QueueInfo {
                 .at_most(1e9),
             ParamInfo::new(
                 "bandwidth",
-                Unit::Rate,
+                Unit::LinkRate,
                 10_000_000,
                 "Rate of the link, by which the average falls while the queue is idle",
             )
