@@ -133,9 +133,9 @@ impl CobaltParams {
         Self { sce, ..params }
     }
 
-    fn is_over(&self, delay: Delay) -> bool {
-        let spared = self.mtu_time * SPARED_PACKETS.max(2 * delay.bulk_flows);
-        delay.weighed > self.target && delay.sojourn > spared
+    fn is_over(&self, leaving: Leaving) -> bool {
+        let spared = self.mtu_time * SPARED_PACKETS.max(2 * leaving.bulk_flows);
+        leaving.weighed > self.target && leaving.sojourn > spared
     }
 
     pub(crate) fn info() -> Vec<ParamInfo> {
@@ -175,7 +175,8 @@ struct Schedule {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     due: bool,
-    /// The schedule lies in the past.
+    /// The schedule lies in the past. As in Linux, what it was before `signalling` counts, so that a
+    /// queue that comes back over target from a long pause is signalled without delay.
     late: bool,
 }
 
@@ -240,9 +241,9 @@ impl Schedule {
     }
 }
 
-/// How long a packet waited.
+/// A packet about to leave.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Delay {
+pub(crate) struct Leaving {
     pub(crate) sojourn: Nanos,
     /// What is compared with the targets: the sojourn time, or more or less for flows with more or
     /// less than their share of the queue.
@@ -250,12 +251,14 @@ pub(crate) struct Delay {
     /// Bulk flows beside which the packet waited. It may wait for two packets of each; 0 where that
     /// does not count.
     pub(crate) bulk_flows: u64,
+    /// The queue is empty behind it. It is not dropped then: it tells the receiver of earlier losses.
+    pub(crate) last: bool,
 }
 
-impl Delay {
-    pub(crate) fn of(packet: &impl Packet, now: Nanos) -> Self {
+impl Leaving {
+    pub(crate) fn new(packet: &impl Packet, now: Nanos, last: bool) -> Self {
         let sojourn = now.saturating_sub(packet.enqueued_at());
-        Self { sojourn, weighed: sojourn, bulk_flows: 0 }
+        Self { sojourn, weighed: sojourn, bulk_flows: 0, last }
     }
 }
 
@@ -287,27 +290,27 @@ impl Cobalt {
         &mut self,
         now: Nanos,
         params: &CobaltParams,
-        delay: Delay,
+        leaving: Leaving,
         packet: &mut P,
         counters: &mut Counters,
         random: &mut Pcg32,
     ) -> bool {
-        let mut drop = false;
-        let mut step = self.ce.step(now, params.interval, params.is_over(delay));
-        if step.due {
-            drop = !(params.ecn && counters.mark_ce(packet));
-            step = self.ce.signalled(now, params.interval);
-        }
-        if delay.weighed > params.blue_threshold {
+        let mut step = self.ce.step(now, params.interval, params.is_over(leaving));
+        if leaving.weighed > params.blue_threshold {
             self.raise_blue(now, params);
         }
         // ECN does not help here: BLUE is for flows that do not respond.
-        if self.blue_probability > 0.0 {
-            drop |= uniform(random) < self.blue_probability;
+        let blue = self.blue_probability > 0.0 && uniform(random) < self.blue_probability;
+        let mut drop = blue;
+        if step.due {
+            let stays = leaving.last || !blue;
+            drop |= !(params.ecn && stays && counters.mark_ce(packet));
+            step = self.ce.signalled(now, params.interval);
         }
         self.ce.rest(now, params.interval, step.late && !drop);
+        let drop = drop && !leaving.last;
         if !drop {
-            self.mark_sce(now, params, delay, packet, counters, random);
+            self.mark_sce(now, params, leaving, packet, counters, random);
         }
         drop
     }
@@ -316,7 +319,7 @@ impl Cobalt {
         &mut self,
         now: Nanos,
         params: &CobaltParams,
-        delay: Delay,
+        leaving: Leaving,
         packet: &mut P,
         counters: &mut Counters,
         random: &mut Pcg32,
@@ -324,15 +327,15 @@ impl Cobalt {
         match params.sce {
             Sce::Off => {}
             Sce::Ramp(ramp) => {
-                let over = params.is_over(delay);
-                let probability = ramp.probability(delay.weighed, params.target, over);
+                let over = params.is_over(leaving);
+                let probability = ramp.probability(leaving.weighed, params.target, over);
                 if probability > 0.0 && packet.ecn() == Ecn::Ect0 && uniform(random) < probability {
                     counters.mark_sce(packet);
                 }
             }
             Sce::Schedule { target, interval } => {
                 let spared = params.mtu_time * SPARED_PACKETS / 2;
-                let over = delay.weighed > target && delay.sojourn > spared;
+                let over = leaving.weighed > target && leaving.sojourn > spared;
                 let mut step = self.sce.step(now, interval, over);
                 if step.due && counters.mark_sce(packet) {
                     step = self.sce.signalled(now, interval);
@@ -422,17 +425,15 @@ impl<P: Packet + Send> QueueDiscipline<P> for CobaltQueue<P> {
 
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
         while let Some(mut packet) = self.backlog.pop() {
-            let delay = Delay::of(&packet, now);
             let drop = self.cobalt.should_drop(
                 now,
                 &self.params,
-                delay,
+                Leaving::new(&packet, now, self.backlog.is_empty()),
                 &mut packet,
                 &mut self.counters,
                 &mut self.random,
             );
-            // The last packet tells the receiver of the losses before it.
-            if !drop || self.backlog.is_empty() {
+            if !drop {
                 self.counters.dequeued += 1;
                 return Dequeued::Packet(packet);
             }

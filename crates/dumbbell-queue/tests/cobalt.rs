@@ -87,6 +87,16 @@ fn the_count_decays_while_the_delay_is_under_target() {
     }
 }
 
+/// As in Linux, a queue that nothing was served from for longer than an interval, and that is over
+/// target then, is not given another interval: its second packet is marked.
+#[test]
+fn a_stall_is_signalled_with_the_second_packet() {
+    let mut q = queue("cobalt", json!({}));
+    offer(&mut q, 0, (0..5).map(|seq| TestPacket { seq, ..ect0() }));
+    let marked: Vec<bool> = drain(&mut q, 150 * MS).iter().map(|p| p.ecn == Ecn::Ce).collect();
+    assert_eq!(marked, [false, true, false, false, false]);
+}
+
 /// BLUE: an overflow raises the drop probability by 1/256 at most once per target, and a queue found
 /// empty lowers it by 1/4096 at most once per target.
 #[test]
