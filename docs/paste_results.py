@@ -6,7 +6,9 @@ After a change that moves numbers, from the repository's root: `python docs/past
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dumbbell import cases
@@ -23,7 +25,11 @@ def main() -> None:
     lines = ["| case | report | result | measured |", "| --- | --- | --- | --- |"]
     lines += [_case(row) for row in rows]
     _paste(HERE / "cases.md", "\n".join([f"{passed} of {len(rows)} cases pass.", "", *lines]))
-    outcomes = [reproduce(row["name"], FIGURES) for row in listing()]
+    with TemporaryDirectory() as directory:
+        outcomes = [reproduce(row["name"], directory) for row in listing()]
+        for outcome in outcomes:
+            for figure in outcome["figures"]:
+                shutil.copy(figure, FIGURES)
     _paste(HERE / "papers.md", "\n\n".join(map(_paper, outcomes)))
 
 
