@@ -34,7 +34,7 @@ fn bad_input_gets_one_line_that_names_the_key() {
     );
     assert_eq!(
         message("fq_codel", json!({"flows": 1e9})),
-        "queue fq_codel: flows = 1000000000.0: expected a whole number from 1 to 65536"
+        "queue fq_codel: flows = 1000000000.0: expected a whole number from 1 to 1048576"
     );
     for (key, value) in [
         ("target", json!("5ms")),
