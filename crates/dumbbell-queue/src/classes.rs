@@ -4,7 +4,7 @@ use crate::params::{ParamInfo, Unit, Values, child_seed};
 use crate::{BuildError, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
 
 /// Values of the DSCP field.
-const DSCPS: usize = 64;
+pub(crate) const DSCPS: usize = 64;
 
 /// The queue of one class. Schedulers look at its next packet before they decide, so that one may
 /// have been taken out of the queue already.
@@ -111,6 +111,15 @@ impl<P: Packet + Send + 'static> Classes<P> {
 }
 
 impl<P: Packet> Classes<P> {
+    /// Classes whose queues are not named by parameters, and the class of each DSCP.
+    pub(crate) fn of_queues(
+        queues: Vec<Box<dyn QueueDiscipline<P>>>,
+        by_dscp: [u16; DSCPS],
+    ) -> Self {
+        let classes = queues.into_iter().map(|queue| Class { queue, held: None }).collect();
+        Self { classes, by_dscp }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.classes.len()
     }

@@ -36,4 +36,4 @@ macro_rules! queues {
     };
 }
 
-queues!(fifo, codel, fq_codel, pie, red, bls);
+queues!(fifo, codel, fq_codel, pie, red, bls, diffserv);
