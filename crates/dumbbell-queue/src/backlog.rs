@@ -29,6 +29,11 @@ impl<P: Packet> Backlog<P> {
         self.bytes -= u64::from(packet.bytes());
         Some(packet)
     }
+
+    /// When the packet at the head arrived.
+    pub(crate) fn oldest(&self) -> Option<Nanos> {
+        self.packets.front().map(P::enqueued_at)
+    }
 }
 
 impl<P> Backlog<P> {

@@ -9,17 +9,21 @@ mod bls;
 mod classes;
 mod codel;
 mod diffserv;
+mod dualpi2;
 mod fifo;
 mod flow_queue;
 mod fq_codel;
 mod largest;
 mod meter;
 mod params;
+mod pi2;
+mod pi_controller;
 mod pie;
 mod pool;
 mod random;
 mod red;
 pub mod registry;
+mod verdict;
 
 pub use registry::{BuildError, ParamInfo, QueueInfo, Unit, build, list};
 

@@ -97,7 +97,7 @@ proptest! {
             let mut dropped = Dropped::new();
             let mut now = 0;
             let mut next_seq = BTreeMap::<u32, u64>::new();
-            let mut last_out = BTreeMap::<u32, u64>::new();
+            let mut last_out = BTreeMap::<(u32, Option<u8>), u64>::new();
             let (mut packets_in, mut packets_out) = (0_u64, 0_u64);
             let (mut bytes_in, mut bytes_out) = (0_u64, 0_u64);
             let mut marks = 0;
@@ -118,7 +118,10 @@ proptest! {
                     let backlog = q.backlog_packets();
                     match q.dequeue(now, &mut dropped) {
                         Dequeued::Packet(p) => {
-                            let last = last_out.entry(p.flow).or_default();
+                            let came = ecn_in[&(p.flow, p.seq)];
+                            // DualPI2 keeps order among packets of one codepoint.
+                            let codepoint = (info.name == "dualpi2").then_some(came as u8);
+                            let last = last_out.entry((p.flow, codepoint)).or_default();
                             prop_assert!(p.seq > *last, "{} out of order", info.name);
                             *last = p.seq;
                             packets_out += 1;
