@@ -22,8 +22,9 @@ _WARMUP_S = 20
 _TARGET_MS = 5
 _RAMP_START_MS = 2.5
 FQ, SINGLE = 1024, 1
-SCE = {"cc": "reno-sce", "params": {"pacing": True}}
-"""Paced at 40 % of cwnd/srtt after slow start, as in all published SCE experiments."""
+SCE = {"cc": "reno-sce", "params": {"ce_divisor": 2, "ce_divisor_recent": 2}}
+"""Answers CE as Reno: in the mail both share evenly where both react mainly to CE. Later code takes
+a quarter or an eighth."""
 RENO = {"cc": "reno", "ecn": True}
 
 
@@ -76,12 +77,18 @@ def _share(result: Result) -> float:
     return float(first / (first + second))
 
 
+def _part_of_the_rest(result: Result) -> float:
+    """What the first flow gets of the payload capacity that the second does not use."""
+    first, second = (flow["goodput_bps"] for flow in result.summary["flows"])
+    return float(first / (50e6 * 1448 / 1514 - second))
+
+
 def _utilisation(result: Result) -> float:
     return float(result.summary["links"][0]["utilisation"])
 
 
-def _delay_ms(result: Result) -> float:
-    return float(result.summary["links"][0]["queue_delay_ms"]["p50"])
+def _delay_ms(result: Result, quantile: str = "p95") -> float:
+    return float(result.summary["links"][0]["queue_delay_ms"][quantile])
 
 
 def _probe_ms(result: Result) -> float:
@@ -101,7 +108,7 @@ def _run(quick: bool) -> Outcome:
 
     inf = float("inf")
     judged: list[tuple[Published, float]] = [
-        (claim(1, "utilisation", 0.97, inf), _utilisation(results[1])),
+        (claim(1, "Reno-SCE's part of what Reno leaves", 0.9, inf), _part_of_the_rest(results[1])),
         (claim(1, "Reno-SCE's share", 0.5, inf), _share(results[1])),
         (claim(1, "delay of the probe, p95", -inf, 2, "ms"), _probe_ms(results[1])),
         (claim(2, "Reno-SCE's share", -inf, 0.25), _share(results[2])),
@@ -114,17 +121,17 @@ def _run(quick: bool) -> Outcome:
         (claim(5, "Jain index", 0.95, inf), _jain(results[5])),
         (
             claim(5, "median queueing delay", _RAMP_START_MS, _TARGET_MS, "ms"),
-            _delay_ms(results[5]),
+            _delay_ms(results[5], "p50"),
         ),
         (claim(5, "CE marks", -inf, 0), float(results[5].summary["links"][0]["marks_window"])),
         (claim(6, "Jain index", 0.95, inf), _jain(results[6])),
         (
-            claim(6, "median delay above that of 5", 0, inf, "ms"),
+            claim(6, "delay above that of 5", 0, inf, "ms"),
             _delay_ms(results[6]) - _delay_ms(results[5]),
         ),
         (claim(7, "Jain index", 0.95, inf), _jain(results[7])),
         (
-            claim(7, "median delay above that of 6", 0, inf, "ms"),
+            claim(7, "delay above that of 6", 0, inf, "ms"),
             _delay_ms(results[7]) - _delay_ms(results[6]),
         ),
         (claim(8, "Jain index", 0.999, inf), _jain(results[8])),
@@ -176,9 +183,10 @@ PAPER = Paper(
     source="J. Morton, Some Congestion Experienced, mail to tsvwg and ecn-sane, July 2019",
     setup=(
         "50 Mbit/s, base RTT 80 ms, COBALT with the SCE ramp, target 5 ms; two flows, the second "
-        "10 s after the first, 60 s of which 20 s are left out, and a ping every 20 ms. The start "
-        "of the second flow and the knee of the straddling ramp are not stated; flows with SCE are "
-        "paced at 40 % of cwnd/srtt, as in the authors' later reports."
+        "10 s after the first, 60 s of which 20 s are left out, and a ping every 20 ms. The mail "
+        "does not state the start of the second flow, the knee of the straddling ramp (4 here) and "
+        "how Reno-SCE answers CE (as Reno here); of 5 to 8 it gives graphs and no words, so that "
+        "what is asked of them is what the ramps say. Delays are 95th percentiles."
     ),
     run=_run,
 )
