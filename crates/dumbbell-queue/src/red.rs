@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::random::uniform;
+use crate::verdict::Verdict;
 use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
 };
@@ -297,7 +298,7 @@ impl<P> Red<P> {
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
-    fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+    fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
         self.catch_up(now);
         self.average.on_arrival(now, self.backlog.bytes());
@@ -307,18 +308,15 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
         }
         let size = self.avpkt.map_or(1.0, |avpkt| f64::from(packet.bytes()) / avpkt);
         let signal = self.curve.judge(self.average.value(), size, &mut self.random);
-        let mut outcome = Enqueued::Accepted;
-        if signal != Signal::None {
-            let may_mark = self.ecn && !(signal == Signal::Forced && self.harddrop);
-            let marked = self.counters.marked;
-            if !(may_mark && self.counters.mark_ce(&mut packet)) {
-                self.counters.drop(packet, DropReason::Aqm, dropped);
-                return Enqueued::Dropped;
-            }
-            if self.counters.marked > marked {
-                outcome = Enqueued::Marked;
-            }
-        }
+        let verdict = match signal {
+            Signal::None => Verdict::Pass,
+            Signal::Early if self.ecn => Verdict::Mark,
+            Signal::Forced if self.ecn && !self.harddrop => Verdict::Mark,
+            Signal::Early | Signal::Forced => Verdict::Drop,
+        };
+        let Some((packet, outcome)) = verdict.carry_out(packet, &mut self.counters, dropped) else {
+            return Enqueued::Dropped;
+        };
         self.backlog.push(now, packet);
         outcome
     }

@@ -113,6 +113,11 @@ proptest! {
                     let outcome = q.enqueue(now, packet, &mut dropped);
                     let lost = dropped.iter().any(|d| (d.0.flow, d.0.seq) == (flow, *seq));
                     prop_assert_eq!(lost, outcome == Enqueued::Dropped);
+                    if outcome == Enqueued::Marked {
+                        prop_assert!(matches!(ecn, Ecn::Ect0 | Ecn::Ect1));
+                        ecn_in.insert((flow, *seq), Ecn::Ce);
+                        marks += 1;
+                    }
                     *seq += 1;
                 } else {
                     let backlog = q.backlog_packets();
