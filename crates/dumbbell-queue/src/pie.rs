@@ -7,10 +7,12 @@
 
 use std::collections::VecDeque;
 
-use rand_core::{RngCore, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
+use crate::random::uniform;
+use crate::verdict::Verdict;
 use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
 };
@@ -110,7 +112,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> B
 }
 
 #[derive(Clone, Copy, Debug)]
-struct PieParams {
+pub(crate) struct PieParams {
     target: Nanos,
     tupdate: Nanos,
     alpha: f64,
@@ -124,7 +126,8 @@ struct PieParams {
 }
 
 impl PieParams {
-    fn from_values(values: &Values) -> Self {
+    /// From the parameters that [`info`] lists.
+    pub(crate) fn from_values(values: &Values) -> Self {
         Self {
             target: values.whole("target"),
             tupdate: values.whole("tupdate"),
@@ -140,17 +143,9 @@ impl PieParams {
     }
 }
 
-/// What PIE does with an arriving packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Pass,
-    Mark,
-    Drop,
-}
-
 /// The controller, apart from any queue.
 #[derive(Clone, Debug)]
-struct Pie {
+pub(crate) struct Pie {
     params: PieParams,
     random: Pcg32,
     probability: f64,
@@ -167,7 +162,7 @@ struct Pie {
 }
 
 impl Pie {
-    fn new(params: PieParams, seed: u64) -> Self {
+    pub(crate) fn new(params: PieParams, seed: u64) -> Self {
         Self {
             params,
             random: Pcg32::seed_from_u64(seed),
@@ -183,7 +178,7 @@ impl Pie {
     }
 
     /// Make the updates that fell due by `now`, with `backlog` bytes since the last event.
-    fn catch_up(&mut self, now: Nanos, backlog: u64) {
+    pub(crate) fn catch_up(&mut self, now: Nanos, backlog: u64) {
         while self.next_update <= now {
             self.update(backlog);
             self.next_update += self.params.tupdate;
@@ -234,15 +229,21 @@ impl Pie {
         self.delay_before = self.delay;
     }
 
-    /// RFC 8033 sections 4.1 and 5.1: the test of an arriving packet.
-    fn judge(&mut self, packet: &impl Packet, backlog_packets: u64) -> Verdict {
+    /// RFC 8033 sections 4.1 and 5.1: the test of an arriving packet, whose probability `adjust` makes of
+    /// that of all packets.
+    pub(crate) fn judge(
+        &mut self,
+        packet: &impl Packet,
+        backlog_packets: u64,
+        adjust: impl FnOnce(f64) -> f64,
+    ) -> Verdict {
         if self.burst_left > 0
             || self.delay_before < self.params.target / 2 && self.probability < SAFE_PROBABILITY
             || backlog_packets <= FEW_PACKETS
         {
             return Verdict::Pass;
         }
-        let mut probability = self.probability;
+        let mut probability = adjust(self.probability);
         if self.params.bytemode {
             probability = (probability * f64::from(packet.bytes()) / 1500.0).min(1.0);
         }
@@ -253,8 +254,7 @@ impl Pie {
         if self.accumulated < ACCUMULATED_LOW {
             return Verdict::Pass;
         }
-        let chance = f64::from(self.random.next_u32()) / 4_294_967_296.0;
-        if self.accumulated < ACCUMULATED_HIGH && chance >= probability {
+        if self.accumulated < ACCUMULATED_HIGH && uniform(&mut self.random) >= probability {
             return Verdict::Pass;
         }
         self.accumulated = 0.0;
@@ -267,7 +267,7 @@ impl Pie {
     }
 
     /// A packet of `bytes` leaves after `sojourn`; `backlog` bytes were queued with it.
-    fn on_dequeue(&mut self, now: Nanos, sojourn: Nanos, bytes: u64, backlog: u64) {
+    pub(crate) fn on_dequeue(&mut self, now: Nanos, sojourn: Nanos, bytes: u64, backlog: u64) {
         if !self.params.rate_estimator {
             self.delay = sojourn;
             return;
@@ -288,6 +288,12 @@ impl Pie {
                 self.measured = None;
             }
         }
+    }
+
+    pub(crate) fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+        out("drop_probability", self.probability);
+        out("delay_estimate_ms", self.delay as f64 / 1e6);
+        out("burst_allowance_ms", self.burst_left as f64 / 1e6);
     }
 }
 
@@ -315,28 +321,18 @@ struct PieQueue<P> {
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
-    fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+    fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
         self.pie.catch_up(now, self.bytes);
         if self.backlog_packets() >= self.limit {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
-        let mut outcome = Enqueued::Accepted;
-        match self.pie.judge(&packet, self.backlog_packets()) {
-            Verdict::Pass => {}
-            Verdict::Drop => {
-                self.counters.drop(packet, DropReason::Aqm, dropped);
-                return Enqueued::Dropped;
-            }
-            // What carries CE already passes and is not counted.
-            Verdict::Mark if packet.ecn() == Ecn::Ce => {}
-            Verdict::Mark => {
-                packet.mark_ce();
-                self.counters.marked += 1;
-                outcome = Enqueued::Marked;
-            }
-        }
+        let verdict = self.pie.judge(&packet, self.backlog_packets(), |probability| probability);
+        let Some((mut packet, outcome)) = verdict.carry_out(packet, &mut self.counters, dropped)
+        else {
+            return Enqueued::Dropped;
+        };
         packet.set_enqueued_at(now);
         self.bytes += u64::from(packet.bytes());
         self.packets.push_back(packet);
@@ -368,9 +364,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
     }
 
     fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        out("drop_probability", self.pie.probability);
-        out("delay_estimate_ms", self.pie.delay as f64 / 1e6);
-        out("burst_allowance_ms", self.pie.burst_left as f64 / 1e6);
+        self.pie.record(out);
     }
 }
 
