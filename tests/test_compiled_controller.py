@@ -201,6 +201,7 @@ def test_a_wrong_value_ends_the_run(field: str, value: float, expected: str) -> 
         ({"ecn": "both"}, "ecn must be 'off' or 'classic' or"),
         ({"recovery_style": "fast"}, "recovery_style must be 'prr' or 'own'"),
         ({"responds_to_marks": 3.5}, "responds_to_marks must be True or False"),
+        ({"requested_rate": -1.0}, "requested_rate must be None or above 0"),
     ],
 )
 def test_what_cannot_be_built_is_one_line(attributes: dict[str, Any], expected: str) -> None:

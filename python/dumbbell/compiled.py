@@ -124,6 +124,8 @@ class CompiledControl:
     """As :attr:`dumbbell.CongestionControl.ecn`."""
     responds_to_marks: ClassVar[bool] = False
     """As :attr:`dumbbell.CongestionControl.responds_to_marks`."""
+    requested_rate: ClassVar[float | None] = None
+    """As :attr:`dumbbell.CongestionControl.requested_rate`."""
     record: ClassVar[tuple[str, ...]] = ()
     """Names of fields to record in the table `controller_series`."""
 
@@ -180,7 +182,14 @@ def field_names(cls: type[CompiledControl]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in layouts())
 
 
-_NOT_FIELDS = ("compiled", "recovery_style", "ecn", "responds_to_marks", "record")
+_NOT_FIELDS = (
+    "compiled",
+    "recovery_style",
+    "ecn",
+    "responds_to_marks",
+    "requested_rate",
+    "record",
+)
 
 
 @dataclass(frozen=True, slots=True)

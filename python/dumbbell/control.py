@@ -57,6 +57,9 @@ class CongestionControl:
     responds_to_marks: ClassVar[bool] = False
     """True if :meth:`on_ack` answers marks itself, from ``ack.ce`` and ``ack.sce``. Otherwise
     :meth:`on_congestion` is called once a round trip with marks."""
+    requested_rate: ClassVar[float | None] = None
+    """Bytes per second to ask XCP's routers for in a congestion header, ``math.inf`` for as much as
+    there is; they answer in ``ack.feedback``. None sends no header. ``ecn`` is then to be "off"."""
     record: ClassVar[tuple[str, ...]] = ()
     """Names of numeric attributes to record in the table ``controller_series``."""
 

@@ -111,6 +111,9 @@ pub struct Ack {
     pub ce_packets: u64,
     /// Bytes that this ACK delivers under the ESCE flag: they carried SCE.
     pub sce: u64,
+    /// Change of the sending rate that routers on the way ask for, payload bytes per second (XCP): the
+    /// sum over the data that arrived since the receiver's previous ACK.
+    pub feedback: f64,
     /// ECN does not work on this path (marks bleached or mangled); data is sent Not-ECT from now on.
     pub ecn_failed: bool,
     /// The ACK reports CE: it carries ECE, or its counters have grown.

@@ -50,8 +50,9 @@ mod westwood;
 mod window;
 mod window_pacing;
 pub mod windowed_filter;
-
+mod xcp;
 mod yeah;
+
 pub use event::{
     Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Lost, Nanos, RateSample, Rto,
     Start, Undo,
@@ -132,6 +133,12 @@ pub trait Controller: Send {
     /// transport calls [`on_congestion`](Self::on_congestion) once a round trip with marks.
     fn responds_to_marks(&self) -> bool {
         false
+    }
+
+    /// Payload bytes per second to ask the routers for in a congestion header (XCP), infinity for as
+    /// much as there is; their answers come as [`Ack::feedback`]. `None`: no header. Asked once.
+    fn requested_rate(&self) -> Option<f64> {
+        None
     }
 
     /// Congestion window in bytes.

@@ -8,12 +8,14 @@ use crate::params::{ParamInfo, Params};
 use crate::{
     Controller, bbr, bbr3, bic, cdg, copa, ctcp, cubic, cubic_sce, dctcp, dctcp_sce, fast, fast_at,
     fixed, highspeed, htcp, hybla, illinois, ledbat, ledbat_pp, lp, nv, prague, rate, reno,
-    reno_sce, scalable, scalable_classic, vegas, veno, vivace, westwood, yeah,
+    reno_sce, scalable, scalable_classic, vegas, veno, vivace, westwood, xcp, yeah,
 };
 
 /// What a controller may steer by: loss; ECN marks as one congestion event a round trip, or the
-/// fraction of data that is marked CE; SCE marks; round-trip times; delivery rates; nothing.
-pub const SIGNALS: &[&str] = &["loss", "ecn", "ce-fraction", "sce", "rtt", "delivery-rate", "none"];
+/// fraction of data that is marked CE; SCE marks; routers' feedback in a congestion header; round-trip
+/// times; delivery rates; nothing.
+pub const SIGNALS: &[&str] =
+    &["loss", "ecn", "ce-fraction", "sce", "feedback", "rtt", "delivery-rate", "none"];
 
 /// What is known of a controller before it is built.
 #[derive(Clone, Debug, Serialize)]
@@ -118,6 +120,7 @@ const CONTROLLERS: &[Entry] = &[
     Entry { name: veno::NAME, info: veno::info, build: veno::build },
     Entry { name: vivace::NAME, info: vivace::info, build: vivace::build },
     Entry { name: westwood::NAME, info: westwood::info, build: westwood::build },
+    Entry { name: xcp::NAME, info: xcp::info, build: xcp::build },
     Entry { name: yeah::NAME, info: yeah::info, build: yeah::build },
 ];
 

@@ -38,7 +38,9 @@ fn decode(code: Code) -> Step {
             marks: match flags >> 4 {
                 0..=8 => Marks::None,
                 9..=12 => Marks::Ce(f),
-                13 | 14 => Marks::Sce,
+                13 => Marks::Sce,
+                // Up to 3e13 either way.
+                14 => Marks::Feedback(f64::from(wide(f, h) as i16) * 10_f64.powi((e % 10).into())),
                 _ => Marks::Failed,
             },
         },

@@ -13,6 +13,7 @@ fn marks() -> impl Strategy<Value = Marks> {
         2 => any::<u8>().prop_map(Marks::Ce),
         1 => Just(Marks::Sce),
         1 => Just(Marks::Failed),
+        1 => (-1e13..1e13).prop_map(Marks::Feedback),
     ]
 }
 

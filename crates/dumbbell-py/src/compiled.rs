@@ -233,6 +233,10 @@ impl cc::Controller for CompiledController {
         self.attributes.responds_to_marks
     }
 
+    fn requested_rate(&self) -> Option<f64> {
+        self.attributes.requested_rate
+    }
+
     fn cwnd(&self) -> u64 {
         self.state[CWND] as u64
     }

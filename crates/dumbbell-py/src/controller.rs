@@ -304,6 +304,10 @@ impl cc::Controller for PythonController {
         self.attributes.responds_to_marks
     }
 
+    fn requested_rate(&self) -> Option<f64> {
+        self.attributes.requested_rate
+    }
+
     fn phase(&self) -> &'static str {
         let phase = Python::attach(|py| -> PyResult<Option<&'static str>> {
             let phase = self.instance.bind(py).getattr(intern!(py, "phase"))?;

@@ -71,6 +71,8 @@ event! {
         ce_packets: u64,
         /// Bytes that this ACK delivers under the ESCE flag: they carried SCE.
         sce: u64,
+        /// Change of the rate that routers ask for in XCP's header, bytes per second.
+        feedback: f64,
         /// ECN does not work on this path; data is sent Not-ECT from now on.
         ecn_failed: bool,
         /// The ACK reports CE: it carries ECE, or its counters have grown.

@@ -166,6 +166,10 @@ impl<'a> Engine<'a> {
             };
             own_recovery = cc.recovery_style() == RecoveryStyle::Own;
             ecn = tcp.ecn_mode(cc.ecn_mode());
+            if ecn != EcnMode::Off && cc.requested_rate().is_some() {
+                let message = format!("{}: its congestion header excludes ECN", tcp.cc.kind);
+                return Err(RunError::config(format!("flows.{}.ecn", flow.id), message));
+            }
         }
         let ordered = flow.route.iter().all(|&link| {
             !self.links[link].impairment.as_ref().is_some_and(|i| i.reorders() || !i.only_loses())

@@ -76,6 +76,7 @@ impl Connection {
             },
             timestamps: config.timestamps,
             ecn,
+            feedback: cc.requested_rate().is_some(),
         };
         let limited = !matches!(config.rwnd, Rwnd::Unlimited);
         let sender = SenderConfig {

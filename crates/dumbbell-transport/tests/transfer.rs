@@ -46,6 +46,7 @@ fn ends(cc: &str) -> (Sender, Receiver) {
         window_scale: None,
         initial_rwnd: 0,
     };
+    let cc = build(cc, &serde_json::Map::new(), 1).unwrap();
     let receiver = ReceiverConfig {
         flow: 0,
         generation: 0,
@@ -56,8 +57,8 @@ fn ends(cc: &str) -> (Sender, Receiver) {
         window: Window::Unlimited,
         timestamps: true,
         ecn: EcnMode::Off,
+        feedback: cc.requested_rate().is_some(),
     };
-    let cc = build(cc, &serde_json::Map::new(), 1).unwrap();
     (Sender::new(sender, cc), Receiver::new(receiver))
 }
 

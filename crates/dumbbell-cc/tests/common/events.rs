@@ -16,6 +16,8 @@ pub enum Marks {
     Ce(u8),
     Sce,
     Failed,
+    /// Not a mark: feedback of XCP's routers, bytes per second.
+    Feedback(f64),
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +93,7 @@ impl World {
                     ce_packets,
                     ece: ce_packets > 0,
                     sce: if matches!(marks, Marks::Sce) { acked } else { 0 },
+                    feedback: if let Marks::Feedback(change) = marks { change } else { 0.0 },
                     ecn_failed: matches!(marks, Marks::Failed),
                     rtt,
                     srtt: rtt.unwrap_or(0),

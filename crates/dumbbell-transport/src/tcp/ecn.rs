@@ -74,11 +74,6 @@ impl Echo {
         }
     }
 
-    #[inline]
-    pub(super) fn is_off(&self) -> bool {
-        self.mode == EcnMode::Off
-    }
-
     fn counts(&self) -> bool {
         matches!(self.mode, EcnMode::Accurate | EcnMode::L4s)
     }
@@ -211,11 +206,6 @@ impl Marking {
             next_cwr: 0,
             send_cwr: false,
         }
-    }
-
-    #[inline]
-    pub(super) fn is_off(&self) -> bool {
-        self.mode == EcnMode::Off
     }
 
     /// Whether the transport has to cut the window for these marks.

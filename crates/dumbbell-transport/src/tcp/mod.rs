@@ -8,6 +8,7 @@ mod receiver;
 mod rtt;
 mod scoreboard;
 mod sender;
+mod xcp;
 
 pub use receiver::{Receiver, ReceiverConfig, Window};
 pub use rtt::RttEstimator;
@@ -15,5 +16,7 @@ pub use sender::{Sender, SenderConfig, SenderStats};
 
 /// IP and TCP headers with timestamps: 20 + 20 + 12.
 pub const HEADER_BYTES: u16 = 52;
+/// Congestion header of XCP, on data and on ACKs (draft-falk-xcp-spec-03 section 2).
+pub const CONGESTION_HEADER_BYTES: u16 = 20;
 /// The timestamp option with its padding (RFC 7323).
 pub const TIMESTAMP_OPTION_BYTES: u16 = 12;

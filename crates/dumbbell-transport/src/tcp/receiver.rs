@@ -3,6 +3,7 @@
 use dumbbell_cc::{EcnMode, Nanos};
 
 use super::ecn::Echo;
+use super::xcp::Feedback;
 use super::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 use crate::{IntervalSet, Kind, Packet, flags};
 
@@ -16,7 +17,7 @@ const COMPRESSED_MAX: u32 = 44;
 const COMPRESSED_DELAY: Nanos = 1_000_000;
 
 /// SACK blocks remembered; an ACK has room for three beside the timestamps (RFC 2018 section 3), for
-/// two with the counters of Accurate ECN as well.
+/// two with the counters of Accurate ECN or XCP's feedback as well.
 const REMEMBERED_BLOCKS: usize = 4;
 
 /// Receive window policy. Sizes in bytes.
@@ -43,6 +44,8 @@ pub struct ReceiverConfig {
     pub window: Window,
     pub timestamps: bool,
     pub ecn: EcnMode,
+    /// Return the feedback of congestion headers (XCP).
+    pub feedback: bool,
 }
 
 impl ReceiverConfig {
@@ -76,7 +79,10 @@ pub struct Receiver {
     last_ack: u64,
     echo: Nanos,
     duplicate: Option<u64>,
+    /// Neither marks nor feedback go back.
+    plain: bool,
     marks: Echo,
+    feedback: Option<Feedback>,
     /// An ACK that leaves behind the one returned, at the same instant.
     held: Option<Packet>,
     scale: u32,
@@ -104,7 +110,9 @@ impl Receiver {
             last_ack: 0,
             echo: 0,
             duplicate: None,
+            plain: config.ecn == EcnMode::Off && !config.feedback,
             marks: Echo::new(config.ecn),
+            feedback: config.feedback.then(Feedback::default),
             held: None,
             scale: config.window_scale(),
             window: match config.window {
@@ -132,12 +140,21 @@ impl Receiver {
     /// Data arrived. Returns an ACK if one has to leave now.
     #[inline]
     pub fn on_data(&mut self, now: Nanos, packet: &Packet) -> Option<Packet> {
-        if self.marks.is_off() { self.accept(now, packet) } else { self.on_ecn_data(now, packet) }
+        if self.plain { self.accept(now, packet) } else { self.on_echoed_data(now, packet) }
+    }
+
+    /// Data of which the ACKs tell more than that it arrived.
+    #[inline(never)]
+    fn on_echoed_data(&mut self, now: Nanos, packet: &Packet) -> Option<Packet> {
+        if let Some(feedback) = &mut self.feedback {
+            feedback.on_data(packet);
+            return self.accept(now, packet);
+        }
+        self.on_ecn_data(now, packet)
     }
 
     /// Data on a connection with ECN. Where ACKs tell a state, one that tells the old state leaves for
     /// what waits (RFC 8257 section 3.2), and the ACK of this segment follows.
-    #[inline(never)]
     fn on_ecn_data(&mut self, now: Nanos, packet: &Packet) -> Option<Packet> {
         // While an ACK is held nothing else waits.
         let mut first = self.held.take();
@@ -323,8 +340,11 @@ impl Receiver {
         if self.duplicate.is_some() || !self.out_of_order.is_empty() {
             self.add_sack(&mut packet);
         }
-        if !self.marks.is_off() {
-            self.marks.stamp(&mut packet, self.config.timestamps);
+        if !self.plain {
+            match &mut self.feedback {
+                Some(feedback) => feedback.stamp(&mut packet),
+                None => self.marks.stamp(&mut packet, self.config.timestamps),
+            }
         }
         packet
     }
@@ -342,9 +362,10 @@ impl Receiver {
             packet.aux[0] = number.abs_diff(self.next) << 32 | 1;
             used = 1;
         }
+        let room = if self.feedback.is_some() { 2 } else { self.marks.sack_room() };
         let mut taken = [(0, 0); 3];
         for number in self.recent {
-            if used == self.marks.sack_room() || number <= self.next {
+            if used == room || number <= self.next {
                 continue;
             }
             let Some(range) = self.out_of_order.range_of(number) else {
@@ -377,6 +398,7 @@ mod tests {
             window: Window::Unlimited,
             timestamps: true,
             ecn: EcnMode::Classic,
+            feedback: false,
         });
         receiver.quick_acks = 0;
         receiver

@@ -37,9 +37,11 @@ impl Sender {
         self.ack_rtt = rtt;
 
         let mut marks = Marks::default();
-        if !self.marking.is_off() {
+        let mut feedback = 0.0;
+        if !self.plain {
             marks =
                 self.read_marks(packet, self.rate.delivered - delivered_before, delivery.segments);
+            feedback = self.request.map_or(0.0, |request| request.read(packet));
         }
         let marked = self.marking.cuts(marks);
         let dsack = packet.flags & flags::DSACK != 0;
@@ -80,6 +82,7 @@ impl Sender {
             ce: marks.ce,
             ce_packets: marks.ce_packets,
             sce: marks.sce,
+            feedback,
             ecn_failed: self.marking.failed,
             ece: marks.ece,
             rtt,

@@ -16,6 +16,8 @@ use super::rack::Rack;
 use super::rate::{Newest, RateEstimator};
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
+use super::xcp::Request;
+use super::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
@@ -37,6 +39,13 @@ pub struct SenderConfig {
     pub window_scale: Option<u32>,
     /// Receive window before the first ACK, bytes.
     pub initial_rwnd: u64,
+}
+
+impl SenderConfig {
+    /// Bytes of data packets beside the payload, without a congestion header.
+    fn header_bytes(&self) -> u16 {
+        if self.timestamps { HEADER_BYTES } else { HEADER_BYTES - TIMESTAMP_OPTION_BYTES }
+    }
 }
 
 /// Counters of a connection.
@@ -128,7 +137,10 @@ pub struct Sender {
     tlp_high: Option<u64>,
     tlp_retransmitted: bool,
     probe: Probe,
+    /// Data carries neither marks nor a congestion header.
+    plain: bool,
     marking: Marking,
+    request: Option<Request>,
     stats: SenderStats,
 }
 
@@ -147,11 +159,15 @@ struct Delivery {
 
 impl Sender {
     pub fn new(config: SenderConfig, cc: Box<dyn Controller>) -> Self {
+        let header = config.header_bytes();
+        let request = cc.requested_rate().map(|rate| Request::new(rate, config.mss, header));
         Self {
             own_recovery: cc.recovery_style() == RecoveryStyle::Own,
             wants_sent: cc.wants_sent(),
             wants_lost: cc.wants_lost(),
+            plain: config.ecn == EcnMode::Off && request.is_none(),
             marking: Marking::new(config.ecn, cc.responds_to_marks()),
+            request,
             rtt: RttEstimator::new(config.min_rto),
             rwnd: if config.window_scale.is_some() { config.initial_rwnd } else { u64::MAX },
             config,

@@ -4,7 +4,6 @@ use dumbbell_cc::{IdleRestart, Nanos};
 
 use super::{Probe, Sender, Timer};
 use crate::tcp::scoreboard::Segment;
-use crate::tcp::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 use crate::{Kind, Packet, flags};
 
 /// Segments at the start of a connection that leave unpaced, as in Linux.
@@ -91,8 +90,9 @@ impl Sender {
             self.timer = Some((now + self.rtt.rto(self.backoff), Timer::Rto));
         }
         let mut packet = self.packet(now, number, &segment, offset);
-        if !self.marking.is_off() {
+        if !self.plain {
             self.marking.stamp(&mut packet);
+            self.add_congestion_header(&mut packet);
         }
         self.on_transmitted(now, len, in_flight);
         packet
@@ -114,8 +114,15 @@ impl Sender {
         let mut packet = self.packet(now, number, &segment, offset);
         packet.flags |= flags::RETRANSMISSION;
         packet.set_ecn(self.marking.retransmission);
+        self.add_congestion_header(&mut packet);
         self.on_transmitted(now, segment.len, in_flight);
         packet
+    }
+
+    fn add_congestion_header(&self, packet: &mut Packet) {
+        if let Some(request) = &self.request {
+            request.stamp(packet, self.window, self.rtt.srtt());
+        }
     }
 
     /// Byte offset of an outstanding segment. All but a few have the full size, so walk from the
@@ -163,17 +170,12 @@ impl Sender {
 
     #[inline]
     pub(super) fn packet(&self, now: Nanos, number: u64, segment: &Segment, offset: u64) -> Packet {
-        let header = if self.config.timestamps {
-            HEADER_BYTES
-        } else {
-            HEADER_BYTES - TIMESTAMP_OPTION_BYTES
-        };
         let mut packet = Packet {
             flow: self.config.flow,
             generation: self.config.generation,
             kind: Kind::Data,
             flags: if segment.push() { flags::PUSH } else { 0 },
-            ip_bytes: segment.len + header,
+            ip_bytes: segment.len + self.config.header_bytes(),
             payload: segment.len,
             dscp: self.config.dscp,
             seq: number,
