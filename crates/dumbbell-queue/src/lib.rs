@@ -24,6 +24,7 @@ mod random;
 mod red;
 pub mod registry;
 mod verdict;
+mod xcp;
 
 pub use registry::{BuildError, ParamInfo, QueueInfo, Unit, build, list};
 
