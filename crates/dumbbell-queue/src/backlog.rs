@@ -30,6 +30,13 @@ impl<P: Packet> Backlog<P> {
         Some(packet)
     }
 
+    /// Takes the packet at a place counted from the head.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<P> {
+        let packet = self.packets.remove(index)?;
+        self.bytes -= u64::from(packet.bytes());
+        Some(packet)
+    }
+
     /// When the packet at the head arrived.
     pub(crate) fn oldest(&self) -> Option<Nanos> {
         self.packets.front().map(P::enqueued_at)

@@ -1,10 +1,12 @@
-//! First in, first out, with tail drop at a limit in packets, in bytes, or both.
+//! First in, first out, with drops at a limit in packets, in bytes, or both.
 
-use std::collections::VecDeque;
-
+use rand_core::SeedableRng;
+use rand_pcg::Pcg32;
 use serde_json::Value;
 
+use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
+use crate::random::uniform;
 use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Enqueued, FifoLimit, Nanos, Packet,
     QueueDiscipline,
@@ -16,7 +18,7 @@ const DEFAULT_PACKETS: u64 = 1000;
 pub(crate) fn info() -> QueueInfo {
     QueueInfo {
         name: "fifo",
-        summary: "First in, first out; drops the arriving packet when full",
+        summary: "First in, first out; drops when full",
         source: "Linux pfifo and bfifo",
         params: vec![
             ParamInfo::new(
@@ -33,65 +35,98 @@ pub(crate) fn info() -> QueueInfo {
                 "Most bytes held; with limit, whichever is reached first",
             )
             .at_least(1.0),
+            ParamInfo::choice(
+                "drop",
+                &["tail", "head", "random"],
+                "Which packet is dropped: the arriving, the oldest, or any",
+            ),
         ],
         classes: Vec::new(),
     }
 }
 
-pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, _seed: u64) -> Built<P> {
+pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> Built<P> {
     let packets = values.optional("limit");
     let bytes = values.optional("limit_bytes");
     let unlimited = if bytes.is_some() { u64::MAX } else { DEFAULT_PACKETS };
-    Ok(Box::new(Fifo::new(FifoLimit {
-        packets: packets.unwrap_or(unlimited),
-        bytes: bytes.unwrap_or(u64::MAX),
-    })))
+    Ok(Box::new(Fifo {
+        limit: FifoLimit {
+            packets: packets.unwrap_or(unlimited),
+            bytes: bytes.unwrap_or(u64::MAX),
+        },
+        victim: match values.choice("drop") {
+            "head" => Victim::Head,
+            "random" => Victim::Random(Pcg32::seed_from_u64(seed)),
+            _ => Victim::Tail,
+        },
+        backlog: Backlog::default(),
+        counters: Counters::default(),
+    }))
 }
 
-/// A tail-drop FIFO.
+/// Which packet is dropped when the queue is full.
+#[derive(Debug)]
+enum Victim {
+    Tail,
+    Head,
+    Random(Pcg32),
+}
+
 #[derive(Debug)]
 struct Fifo<P> {
     limit: FifoLimit,
-    packets: VecDeque<P>,
-    bytes: u64,
+    victim: Victim,
+    backlog: Backlog<P>,
     counters: Counters,
 }
 
-impl<P> Fifo<P> {
-    fn new(limit: FifoLimit) -> Self {
-        Self { limit, packets: VecDeque::new(), bytes: 0, counters: Counters::default() }
+impl<P: Packet> Fifo<P> {
+    fn fits(&self, packet: &P) -> bool {
+        self.backlog.packets() < self.limit.packets
+            && self.backlog.bytes() + u64::from(packet.bytes()) <= self.limit.bytes
+    }
+
+    /// The packet that goes so that another may stay; nothing where that is the arriving one.
+    fn make_room(&mut self) -> Option<P> {
+        match &mut self.victim {
+            Victim::Tail => None,
+            Victim::Head => self.backlog.pop(),
+            Victim::Random(random) => {
+                let candidates = self.backlog.packets() + 1;
+                self.backlog.remove((uniform(random) * candidates as f64) as usize)
+            }
+        }
     }
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
-    fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+    fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
-        let bytes = self.bytes + u64::from(packet.bytes());
-        if self.backlog_packets() >= self.limit.packets || bytes > self.limit.bytes {
-            self.counters.drop(packet, DropReason::Overflow, dropped);
-            return Enqueued::Dropped;
+        while !self.fits(&packet) {
+            let Some(victim) = self.make_room() else {
+                self.counters.drop(packet, DropReason::Overflow, dropped);
+                return Enqueued::Dropped;
+            };
+            self.counters.drop(victim, DropReason::Overflow, dropped);
         }
-        packet.set_enqueued_at(now);
-        self.bytes = bytes;
-        self.packets.push_back(packet);
+        self.backlog.push(now, packet);
         Enqueued::Accepted
     }
 
     fn dequeue(&mut self, _now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
-        let Some(packet) = self.packets.pop_front() else {
+        let Some(packet) = self.backlog.pop() else {
             return Dequeued::Empty;
         };
-        self.bytes -= u64::from(packet.bytes());
         self.counters.dequeued += 1;
         Dequeued::Packet(packet)
     }
 
     fn backlog_packets(&self) -> u64 {
-        self.packets.len() as u64
+        self.backlog.packets()
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.bytes
+        self.backlog.bytes()
     }
 
     fn counters(&self) -> Counters {
@@ -99,6 +134,6 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
     }
 
     fn fifo_fixed_rate(&self) -> Option<FifoLimit> {
-        Some(self.limit)
+        matches!(self.victim, Victim::Tail).then_some(self.limit)
     }
 }

@@ -23,6 +23,7 @@ mod pool;
 mod random;
 mod red;
 pub mod registry;
+mod step;
 mod verdict;
 mod xcp;
 

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
+use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::random::uniform;
 use crate::verdict::Verdict;
@@ -17,8 +18,9 @@ use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
 };
 
-/// No drop while no more than this is queued (RFC 8033 section 4.1: two packets).
-const FEW_PACKETS: u64 = 2;
+/// No drop while no more than this is queued (RFC 8033 section 4.1: twice MEAN_PKTSIZE; Linux: less
+/// than two full frames of 1514 bytes).
+const FEW_BYTES: u64 = 2 * 1500;
 /// Below this probability a short queue is spared (RFC 8033 section 4.1).
 const SAFE_PROBABILITY: f64 = 0.2;
 /// Bounds of the accumulated probability (RFC 8033 section 5.1): no drop below, a sure one from.
@@ -105,8 +107,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> B
     Ok(Box::new(PieQueue {
         pie: Pie::new(PieParams::from_values(values), seed),
         limit: values.whole("limit"),
-        packets: VecDeque::new(),
-        bytes: 0,
+        backlog: Backlog::default(),
         counters: Counters::default(),
     }))
 }
@@ -239,13 +240,13 @@ impl Pie {
     ) -> Verdict {
         if self.burst_left > 0
             || self.delay_before < self.params.target / 2 && self.probability < SAFE_PROBABILITY
-            || backlog_packets <= FEW_PACKETS
+            || backlog <= FEW_BYTES
         {
             return Verdict::Pass;
         }
         let mut probability = adjust(self.probability);
         if self.params.bytemode {
-            probability = (probability * f64::from(packet.bytes()) / 1500.0).min(1.0);
+            probability = (probability * f64::from(bytes) / 1500.0).min(1.0);
         }
         if self.probability == 0.0 {
             self.accumulated = 0.0;
@@ -258,7 +259,7 @@ impl Pie {
             return Verdict::Pass;
         }
         self.accumulated = 0.0;
-        let capable = packet.ecn() != Ecn::NotEct;
+        let capable = ecn != Ecn::NotEct;
         if self.params.ecn && capable && self.probability < self.params.ecn_threshold {
             Verdict::Mark
         } else {
@@ -315,16 +316,15 @@ fn gain_divisor(probability: f64) -> f64 {
 struct PieQueue<P> {
     pie: Pie,
     limit: u64,
-    packets: VecDeque<P>,
-    bytes: u64,
+    backlog: Backlog<P>,
     counters: Counters,
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
     fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
-        self.pie.catch_up(now, self.bytes);
-        if self.backlog_packets() >= self.limit {
+        self.pie.catch_up(now, self.backlog.bytes());
+        if self.backlog.packets() >= self.limit {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
@@ -340,23 +340,23 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
     }
 
     fn dequeue(&mut self, now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
-        self.pie.catch_up(now, self.bytes);
-        let Some(packet) = self.packets.pop_front() else {
+        let backlog = self.backlog.bytes();
+        self.pie.catch_up(now, backlog);
+        let Some(packet) = self.backlog.pop() else {
             return Dequeued::Empty;
         };
-        let (backlog, bytes) = (self.bytes, u64::from(packet.bytes()));
-        self.bytes -= bytes;
         self.counters.dequeued += 1;
-        self.pie.on_dequeue(now, now.saturating_sub(packet.enqueued_at()), bytes, backlog);
+        let sojourn = now.saturating_sub(packet.enqueued_at());
+        self.pie.on_dequeue(now, sojourn, u64::from(packet.bytes()), backlog);
         Dequeued::Packet(packet)
     }
 
     fn backlog_packets(&self) -> u64 {
-        self.packets.len() as u64
+        self.backlog.packets()
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.bytes
+        self.backlog.bytes()
     }
 
     fn counters(&self) -> Counters {
@@ -436,5 +436,35 @@ mod tests {
         pie.catch_up(u64::MAX / 2, 0);
         assert_eq!((pie.probability, pie.burst_left), (0.0, 150 * MS));
         assert!(pie.next_update > u64::MAX / 2);
+    }
+
+    /// Section 4.2 by its recursion: in a second without packets (66 updates, the first of which also
+    /// sees the delay fall by 30 ms) p goes on falling, though nothing calls the queue.
+    #[test]
+    fn the_probability_decays_in_a_pause() {
+        let mut pie = pie();
+        (pie.probability, pie.delay, pie.delay_before) = (0.4, 30 * MS, 30 * MS);
+        let mut expected = 0.4 - 0.125 * 0.015 - 1.25 * 0.030;
+        for _ in 1..66 {
+            let divisor = match expected {
+                p if p >= 0.1 => 1.0,
+                p if p >= 0.01 => 2.0,
+                p if p >= 0.001 => 8.0,
+                _ => unreachable!(),
+            };
+            expected = (expected - 0.125 * 0.015 / divisor) * 0.98;
+        }
+        pie.catch_up(1000 * MS, 0);
+        assert!((pie.probability - expected).abs() < 1e-12, "{} {expected}", pie.probability);
+        assert!(expected < 0.1);
+    }
+
+    /// Section 4.1: the bypass counts bytes. Thirty packets of 100 bytes are no standing queue.
+    #[test]
+    fn a_few_bytes_are_spared() {
+        let mut pie = pie();
+        (pie.probability, pie.burst_left) = (1.0, 0);
+        assert_eq!(pie.judge(100, Ecn::NotEct, 3000), Verdict::Pass);
+        assert_eq!(pie.judge(100, Ecn::NotEct, 3001), Verdict::Drop);
     }
 }

@@ -202,14 +202,14 @@ pub(crate) struct Curve {
     /// Probability at the upper threshold.
     probability: f64,
     gentle: bool,
-    /// Packets since the last signal; none while the average is below the lower threshold.
-    count: Option<u64>,
+    /// Packets that passed since the last signal, with the average above the lower threshold.
+    count: u64,
 }
 
 impl Curve {
     /// `max` must be above `min`.
     pub(crate) fn new(min: f64, max: f64, probability: f64, gentle: bool) -> Self {
-        Self { min, max, probability, gentle, count: None }
+        Self { min, max, probability, gentle, count: 0 }
     }
 
     /// The probability before it is spread over packets (p_b).
@@ -230,23 +230,22 @@ impl Curve {
     /// The test of an arriving packet, whose size is `size` times that of a mean one (1 where sizes
     /// do not count).
     pub(crate) fn judge(&mut self, average: f64, size: f64, random: &mut Pcg32) -> Signal {
-        let probability = self.probability(average);
         if average < self.min {
-            self.count = None;
+            self.count = 0;
             return Signal::None;
         }
-        let count = self.count.map_or(0, |count| count + 1);
-        self.count = Some(count);
+        let probability = self.probability(average);
         if probability < 1.0 {
-            // Signals evenly spread, not in bunches (Floyd and Jacobson 1993 section 7): in the end
-            // this is one.
+            // Evenly spread gaps, not bunches (Floyd and Jacobson 1993 section 7): the probability
+            // grows with each packet that passes, to one in the end.
             let scaled = probability * size;
-            let left = 1.0 - count as f64 * scaled;
+            let left = 1.0 - self.count as f64 * scaled;
             if left > scaled && uniform(random) >= scaled / left {
+                self.count += 1;
                 return Signal::None;
             }
         }
-        self.count = Some(0);
+        self.count = 0;
         if average < self.max { Signal::Early } else { Signal::Forced }
     }
 
@@ -348,5 +347,87 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
         out("average_bytes", self.average.value());
         out("drop_probability", self.curve.probability(self.average.value()));
         out("max_probability", self.curve.probability);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The curve by hand, in packets: 5 to 15 with 10 % at the top, and the gentle part to 30 (Floyd
+    /// 2000: from max_p at max to one at twice that).
+    #[test]
+    fn the_curve_is_the_papers() {
+        let gentle = Curve::new(5.0, 15.0, 0.1, true);
+        for (average, probability) in [
+            (4.9, 0.0),
+            (5.0, 0.0),
+            (10.0, 0.05),
+            (15.0, 0.1),
+            (22.5, 0.55),
+            (30.0, 1.0),
+            (99.0, 1.0),
+        ] {
+            assert!((gentle.probability(average) - probability).abs() < 1e-12, "{average}");
+        }
+        let hard = Curve::new(5.0, 15.0, 0.1, false);
+        assert!((hard.probability(14.999) - 0.1).abs() < 1e-4);
+        assert_eq!(hard.probability(15.0), 1.0);
+    }
+
+    /// Section 7 of the 1993 paper: gaps between signals are evenly spread over 1 to 1/p_b, with a
+    /// mean of 1/(2 p_b) + 1/2; for p_b = 2 % at most 50 and 25.5.
+    #[test]
+    fn signals_are_evenly_spread() {
+        let mut curve = Curve::new(5.0, 15.0, 0.04, true);
+        let mut random = Pcg32::seed_from_u64(1);
+        let mut seen = [0_u32; 51];
+        let (mut gap, mut signals) = (0, 0);
+        for _ in 0..1_000_000 {
+            gap += 1;
+            if curve.judge(10.0, 1.0, &mut random) == Signal::Early {
+                seen[gap.min(50)] += 1;
+                signals += 1;
+                gap = 0;
+            }
+        }
+        let mean = 1e6 / f64::from(signals);
+        assert!((mean - 25.5).abs() < 0.3, "{mean}");
+        let expected = f64::from(signals) / 50.0;
+        // Five standard deviations of a count of about 784.
+        assert!(seen[1..].iter().all(|&n| (f64::from(n) - expected).abs() < 140.0), "{seen:?}");
+    }
+
+    /// In byte mode a packet of twice the mean size is signalled twice as often.
+    #[test]
+    fn byte_mode_scales_the_probability() {
+        let mut random = Pcg32::seed_from_u64(1);
+        let mut first = |size| {
+            let signalled = |_: &u32| {
+                let mut curve = Curve::new(5.0, 15.0, 0.1, true);
+                curve.judge(10.0, size, &mut random) == Signal::Early
+            };
+            (0..100_000).filter(signalled).count() as f64
+        };
+        assert!((first(1.0) - 5000.0).abs() < 280.0);
+        assert!((first(2.0) - 10_000.0).abs() < 380.0);
+    }
+
+    /// Section 4 of the 2001 paper: max_p rises by the smaller of 0.01 and a fourth, up to 0.5, with the
+    /// average above 60 % of the way; falls by a tenth, down to 0.01, below 40 %; stays in between.
+    #[test]
+    fn the_probability_adapts_as_in_the_paper() {
+        let mut curve = Curve::new(10.0, 20.0, 0.1, true);
+        let mut step = |start, average| {
+            curve.probability = start;
+            curve.adapt(average);
+            curve.probability
+        };
+        assert_eq!(step(0.1, 16.1), 0.1 + 0.01);
+        assert_eq!(step(0.02, 16.1), 0.02 + 0.005);
+        assert_eq!(step(0.51, 16.1), 0.51);
+        assert_eq!(step(0.1, 13.9), 0.1 * 0.9);
+        assert_eq!(step(0.009, 13.9), 0.009);
+        assert_eq!(step(0.1, 15.0), 0.1);
     }
 }

@@ -1,4 +1,4 @@
-//! FIFO: limits and order.
+//! FIFO: limits, order, and which packet is dropped.
 
 mod common;
 
@@ -42,5 +42,38 @@ fn limits_are_told_to_the_engine() {
         limit(json!({"limit_bytes": 9000, "limit": null})),
         Some(FifoLimit { packets: u64::MAX, bytes: 9000 })
     );
+    assert_eq!(limit(json!({"drop": "head"})), None);
+    assert_eq!(limit(json!({"drop": "random"})), None);
     assert_eq!(queue("codel", json!({})).fifo_fixed_rate(), None);
+}
+
+/// The oldest packets go and every arriving one stays, unless it is larger than the queue.
+#[test]
+fn head_drop_keeps_the_newest() {
+    let mut q = queue("fifo", json!({"limit": 10, "drop": "head"}));
+    let (outcomes, dropped) = offer(&mut q, 0, burst(1500).take(25));
+    assert!(outcomes.iter().all(|&o| o == Enqueued::Accepted));
+    assert!(dropped.iter().map(|p| p.seq).eq(0..15));
+    assert!(drain(&mut q, 1).iter().map(|p| p.seq).eq(15..25));
+    let mut q = queue("fifo", json!({"limit_bytes": 3000, "drop": "head"}));
+    let sizes = [1000, 1000, 1000, 1500, 3001].into_iter().enumerate();
+    let packets = sizes.map(|(seq, bytes)| TestPacket::new(1, seq as u64, bytes));
+    let (outcomes, dropped) = offer(&mut q, 0, packets);
+    // 1500 bytes need two of the thousands to go; 3001 bytes drop the rest and then themselves.
+    assert!(dropped.iter().map(|p| p.seq).eq([0, 1, 2, 3, 4]));
+    assert_eq!(outcomes[4], Enqueued::Dropped);
+}
+
+/// Each of the packets held, and the arriving one, goes with the same probability, 1/(n + 1): of 10
+/// held, 20,000 arrivals are refused 1/11 of the time (four standard deviations).
+#[test]
+fn random_drop_takes_any() {
+    let mut q = queue("fifo", json!({"limit": 10, "drop": "random"}));
+    let packets = (0..20_010).map(|seq| TestPacket::new(1, seq, 1500));
+    let (outcomes, dropped) = offer(&mut q, 0, packets);
+    assert_eq!(dropped.len(), 20_000);
+    let refused = outcomes.iter().filter(|&&o| o == Enqueued::Dropped).count() as f64;
+    assert!((refused - 20_000.0 / 11.0).abs() < 163.0, "{refused}");
+    let left = drain(&mut q, 1);
+    assert!(left.is_sorted_by_key(|p| p.seq));
 }
