@@ -5,7 +5,7 @@
 use crate::Packet;
 use crate::largest::Largest;
 use crate::params::{ParamInfo, Unit};
-use crate::pool::{Chain, Pool};
+use crate::pool::{Chain, Place, Pool};
 
 const NONE: u32 = u32::MAX;
 /// Most packets that all queues of one pool may hold.
@@ -47,8 +47,21 @@ pub(crate) fn flows_info(default: u64) -> ParamInfo {
         .at_most(MOST_QUEUES)
 }
 
+/// The parameter `quantum`.
+pub(crate) fn quantum_info() -> ParamInfo {
+    ParamInfo::new("quantum", Unit::Bytes, 1514, "Bytes that a queue sends in a round")
+        .at_least(256.0)
+        .at_most(1_048_576.0)
+}
+
+/// The parameter `memory_limit`, with the default of Linux.
+pub(crate) fn memory_info() -> ParamInfo {
+    ParamInfo::new("memory_limit", Unit::Bytes, 32 << 20, "Most bytes held by all queues")
+        .at_least(1.0)
+}
+
 /// One queue of a [`FlowStore`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Flow<S> {
     chain: Chain,
     packets: u32,
@@ -90,6 +103,28 @@ impl<P: Packet> FlowSource<'_, P> {
         Some(packet)
     }
 
+    /// Takes the packet that `find` points to.
+    pub(crate) fn take(
+        &mut self,
+        find: impl FnOnce(&Pool<P>, Chain) -> Option<Place>,
+    ) -> Option<P> {
+        let place = find(&self.totals.pool, *self.chain)?;
+        let packet = self.totals.pool.remove(self.chain, place)?;
+        self.account(&packet);
+        Some(packet)
+    }
+
+    /// Takes the packet that came last.
+    pub(crate) fn pop_tail(&mut self) -> Option<P> {
+        let packet = self.totals.pool.pop_tail(self.chain)?;
+        self.account(&packet);
+        Some(packet)
+    }
+
+    pub(crate) fn head(&self) -> Option<&P> {
+        self.totals.pool.head(*self.chain)
+    }
+
     fn account(&mut self, packet: &P) {
         let bytes = u64::from(packet.bytes());
         *self.packets -= 1;
@@ -117,10 +152,11 @@ impl<P: Packet> FlowSource<'_, P> {
     }
 }
 
-impl<P: Packet, S: Clone + Default> FlowStore<P, S> {
-    pub(crate) fn new(flows: usize) -> Self {
+impl<P: Packet, S: Clone> FlowStore<P, S> {
+    /// So many empty queues, each with this state.
+    pub(crate) fn new(flows: usize, state: S) -> Self {
         Self {
-            flows: vec![Flow::default(); flows],
+            flows: vec![Flow { chain: Chain::default(), packets: 0, state }; flows],
             bytes: Largest::new(flows),
             totals: Totals {
                 pool: Pool::new(),
@@ -157,6 +193,10 @@ impl<P: Packet, S> FlowStore<P, S> {
             index,
         };
         (&mut flow.state, source)
+    }
+
+    pub(crate) fn peek(&self, index: usize) -> &S {
+        &self.flows[index].state
     }
 
     pub(crate) fn state(&mut self, index: usize) -> &mut S {
@@ -202,12 +242,6 @@ pub(crate) struct Turn<S> {
     active: bool,
 }
 
-impl<S: Default> Default for Turn<S> {
-    fn default() -> Self {
-        Self { state: S::default(), credits: 0, next: NONE, active: false }
-    }
-}
-
 /// Queues in the order of service, linked through [`Turn::next`].
 #[derive(Clone, Copy, Debug)]
 struct List {
@@ -250,8 +284,15 @@ pub(crate) struct FlowQueues<P, S> {
 impl<P: Packet, S: Clone + Default> FlowQueues<P, S> {
     /// `quantum`: bytes that a queue sends in a round.
     pub(crate) fn new(flows: usize, quantum: u64) -> Self {
+        Self::with_state(flows, quantum, S::default())
+    }
+}
+
+impl<P: Packet, S: Clone> FlowQueues<P, S> {
+    /// Queues that begin in this state.
+    pub(crate) fn with_state(flows: usize, quantum: u64, state: S) -> Self {
         Self {
-            store: FlowStore::new(flows),
+            store: FlowStore::new(flows, Turn { state, credits: 0, next: NONE, active: false }),
             quantum: quantum as i64,
             new: List::default(),
             old: List::default(),

@@ -2,7 +2,9 @@
 //! have just become active go first, and CoDel on each.
 
 use crate::codel::{Codel, CodelParams, Source};
-use crate::flow_queue::{FlowQueues, FlowSource, MOST_PACKETS, Salt, flows_info};
+use crate::flow_queue::{
+    FlowQueues, FlowSource, MOST_PACKETS, Salt, flows_info, memory_info, quantum_info,
+};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
@@ -16,11 +18,8 @@ pub(crate) fn info() -> QueueInfo {
             .at_least(1.0)
             .at_most(MOST_PACKETS),
         flows_info(1024),
-        ParamInfo::new("quantum", Unit::Bytes, 1514, "Bytes that a queue sends in a round")
-            .at_least(256.0)
-            .at_most(1_048_576.0),
-        ParamInfo::new("memory_limit", Unit::Bytes, 32 << 20, "Most bytes held by all queues")
-            .at_least(1.0),
+        quantum_info(),
+        memory_info(),
         ParamInfo::new(
             "drop_batch",
             Unit::Packets,

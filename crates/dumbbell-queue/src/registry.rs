@@ -36,4 +36,4 @@ macro_rules! queues {
     };
 }
 
-queues!(fifo, codel, fq_codel, pie, red, bls, diffserv, pi2, dualpi2, xcp, step);
+queues!(fifo, codel, fq_codel, pie, red, bls, diffserv, pi2, dualpi2, xcp, step, fq_pie, sfq);
