@@ -20,6 +20,9 @@ NAMES = [row["name"] for row in listing()]
 DIFFERS = {
     "1 % loss at 100 ms, CUBIC, simulated",
     "CE only, CUBIC and Prague, 10 ms: Prague over CUBIC",
+    "L queue at 12 Mbit/s and above: median of median delays",
+    "CoDel, one queue: prague 20 ms and reno 20 ms: ratio",
+    "pie: prague 20 ms and reno 20 ms: ratio",
 }
 
 

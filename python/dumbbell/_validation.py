@@ -26,6 +26,8 @@ FRAME_BITS = 1514 * 8
 """A full frame as the kernel's queue counts it."""
 SHAPER = "1600B"
 """Burst of the kernel's htb class."""
+_ANY_ECT = 3
+"""Value of dualpi2's attribute for the mask of the ECN field with which all ECN traffic goes to L."""
 QDISC_TIMES = ("target", "interval", "ce_threshold")
 SAMPLE = "50ms"
 RUNS = 40
@@ -166,18 +168,7 @@ def scenario(spec: Mapping[str, Any], window_s: Sequence[float], seed: int) -> d
     which the delays on both sides make take one round-trip time, unless the specification says that
     addresses are resolved.
     """
-    qdisc = spec["qdisc"]
-    ecn = bool(qdisc.get("ecn", False))
-    queue: dict[str, Any]
-    if qdisc["kind"] == "pfifo":
-        queue = {"kind": "fifo", "limit": f"{qdisc['limit']}p"}
-    else:
-        queue = {"kind": qdisc["kind"], "ecn": ecn}
-        queue |= {key: qdisc[key] for key in QDISC_TIMES if key in qdisc}
-        if qdisc["kind"] == "pie":
-            queue["linux"] = True
-        if "limit" in qdisc:
-            queue["limit"] = f"{qdisc['limit']}p"
+    ecn = bool(spec["qdisc"].get("ecn", False))
     flows = []
     for i, given in enumerate(spec["flows"]):
         rtt_ms = given.get("rtt_ms", spec["rtt_ms"])
@@ -194,20 +185,63 @@ def scenario(spec: Mapping[str, Any], window_s: Sequence[float], seed: int) -> d
             flow["loss"] = loss
         flows.append(flow)
     probe = {"id": "probe", "kind": "udp", "interval": "20ms", "size": "88B"}
+    path = {
+        "rate": f"{spec['rate_mbit']}Mbit",
+        "rtt": f"{spec['rtt_ms']}ms",
+        "shaper": SHAPER,
+        "queue": _queue(spec["qdisc"], ecn),
+    }
     return {
         "duration": f"{window_s[1]}s",
         "warmup": f"{window_s[0]:.6f}s",
         "interval": SAMPLE,
         "seed": seed,
-        "path": {
-            "rate": f"{spec['rate_mbit']}Mbit",
-            "rtt": f"{spec['rtt_ms']}ms",
-            "shaper": SHAPER,
-            "queue": queue,
-        },
+        "path": path,
         "flows": flows,
         "probes": [probe] if spec.get("probe") else [],
     }
+
+
+def _queue(qdisc: Mapping[str, Any], ecn: bool) -> dict[str, Any]:
+    """The kernel's queue with our names, which are those of tc where it has them."""
+    kind = qdisc["kind"]
+    limit = {"limit": f"{qdisc['limit']}p"} if "limit" in qdisc else {}
+    match kind:
+        case "pfifo":
+            return {"kind": "fifo", **limit}
+        case "pfifo_head_drop":
+            return {"kind": "fifo", "drop": "head", **limit}
+        case "sfq" | "sfb":
+            return {"kind": kind, **limit}
+        case "dualpi2":
+            mask = "any_ect" if qdisc.get("ecn_mask") == _ANY_ECT else "l4s_ect"
+            return {"kind": kind, "ecn_mask": mask, **limit}
+        case "red":
+            sizes = {key: f"{qdisc[key]}B" for key in ("min", "max", "avpkt")}
+            return {
+                "kind": kind,
+                "ecn": ecn,
+                # Linux has no gentle RED, and counts its limit in bytes.
+                "gentle": False,
+                "adaptive": bool(qdisc.get("adaptive")),
+                "limit": f"{qdisc['limit'] * 8 // FRAME_BITS}p",
+                "probability": qdisc["probability"],
+                "weight": _red_weight(qdisc["burst"], qdisc["min"] / qdisc["avpkt"]),
+                **sizes,
+            }
+        case _:
+            times = {key: qdisc[key] for key in QDISC_TIMES if key in qdisc}
+            linux = {"linux": True} if kind in ("pie", "fq_pie") else {}
+            return {"kind": kind, "ecn": ecn, **times, **linux, **limit}
+
+
+def _red_weight(burst: float, min_packets: float) -> float:
+    """The weight that tc chooses for RED: the largest power of two with which a burst of so many
+    packets into an empty queue stays below min (tc-red(8); Floyd and Jacobson 1993, section 6)."""
+    weight = 0.5
+    while (1 - (1 - weight) ** burst) / weight < burst + 1 - min_packets:
+        weight /= 2
+    return weight
 
 
 def scenarios(runs: Sequence[KernelRun]) -> list[dict[str, Any]]:

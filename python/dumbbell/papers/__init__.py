@@ -23,6 +23,8 @@ _MODULES = {
     "cubic-recovery": "cubic_recovery",
     "dualq-coexistence": "dualq_coexistence",
     "response-functions": "response_functions",
+    "rfc7928": "rfc7928",
+    "l4s-tests": "l4s_tests",
     "rtt-unfairness": "rtt_unfairness",
     "sce-mail": "sce_mail",
     "sce-pairs": "sce_pairs",
@@ -53,27 +55,42 @@ def reproduce(name: str, out: str | Path | None = None, *, quick: bool = False) 
     """Run a paper's experiment and judge its numbers.
 
     Returns name, title, source, setup, passed, rows (what, paper, ours, verdict, source and the
-    numbers themselves) and figures: files written to the directory `out`, none without it.
+    numbers themselves), tables (title to rows), figures and files: what was written to the
+    directory `out`, none without it: the figure (which `figures` names), a page that holds
+    everything, and the tables as CSV.
     Raises UsageError, MissingExtraError.
     """
     paper = load(name)
     if out is not None:
+        from dumbbell._report import environment
+
+        environment()
         out = _directory(Path(out))
     outcome = paper.run(quick)
-    figures = []
-    if out is not None:
-        from dumbbell._plots import save_figure
-
-        figures.append(str(save_figure(outcome.draw(), out / f"{name}.png")))
-    return {
+    result: dict[str, Any] = {
         "name": paper.name,
         "title": paper.title,
         "source": paper.source,
         "setup": paper.setup,
         "passed": all(row["verdict"] == "agrees" for row in outcome.rows),
         "rows": outcome.rows,
-        "figures": figures,
+        "tables": outcome.tables,
+        "figures": [],
+        "files": [],
     }
+    if out is not None:
+        from dumbbell._plots import save_figure
+        from dumbbell._report_paper import file_part, write_csv, write_paper
+
+        picture = save_figure(outcome.draw(), out / f"{name}.png")
+        page = write_paper(out / f"{name}.html", result, picture, quick=quick)
+        sheets = [
+            write_csv(out / f"{name}-{file_part(title)}.csv", rows)
+            for title, rows in outcome.tables.items()
+        ]
+        result["figures"] = [str(picture)]
+        result["files"] = [str(path) for path in (picture, page, *sheets)]
+    return result
 
 
 def _directory(path: Path) -> Path:
