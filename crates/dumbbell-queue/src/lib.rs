@@ -6,15 +6,20 @@
 
 mod backlog;
 mod bls;
+mod cake;
 mod classes;
+mod cnq;
+mod cobalt;
 mod codel;
 mod diffserv;
 mod dualpi2;
 mod fifo;
 mod flow_queue;
+mod fq_cobalt;
 mod fq_codel;
 mod fq_pie;
 mod largest;
+mod lfq;
 mod meter;
 mod params;
 mod pi2;
@@ -24,6 +29,7 @@ mod pool;
 mod random;
 mod red;
 pub mod registry;
+mod sce;
 mod sfq;
 mod step;
 mod verdict;

@@ -36,4 +36,7 @@ macro_rules! queues {
     };
 }
 
-queues!(fifo, codel, fq_codel, pie, red, bls, diffserv, pi2, dualpi2, xcp, step, fq_pie, sfq);
+queues!(
+    fifo, codel, fq_codel, pie, red, bls, diffserv, pi2, dualpi2, xcp, step, fq_pie, sfq, cobalt,
+    fq_cobalt, sce, cnq, lfq, cake
+);

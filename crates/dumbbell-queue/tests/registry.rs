@@ -100,7 +100,7 @@ proptest! {
             let mut last_out = BTreeMap::<(u32, Option<u8>), u64>::new();
             let (mut packets_in, mut packets_out) = (0_u64, 0_u64);
             let (mut bytes_in, mut bytes_out) = (0_u64, 0_u64);
-            let mut marks = 0;
+            let (mut marks, mut sce_marks) = (0, 0);
             let mut ecn_in = BTreeMap::new();
             for step in &steps {
                 now += step.wait;
@@ -132,7 +132,9 @@ proptest! {
                             packets_out += 1;
                             bytes_out += u64::from(p.bytes);
                             let came = ecn_in[&(p.flow, p.seq)];
-                            if came != p.ecn {
+                            if (came, p.ecn) == (Ecn::Ect0, Ecn::Ect1) {
+                                sce_marks += 1;
+                            } else if came != p.ecn {
                                 prop_assert!(p.ecn == Ecn::Ce && came != Ecn::NotEct);
                                 marks += 1;
                             }
@@ -154,6 +156,7 @@ proptest! {
                     c.dequeued + c.dropped_overflow + c.dropped_aqm + q.backlog_packets()
                 );
                 prop_assert_eq!(c.marked, marks);
+                prop_assert_eq!(c.marked_sce, sce_marks);
             }
         }
     }

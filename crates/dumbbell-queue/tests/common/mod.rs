@@ -101,7 +101,9 @@ impl Packet for TestPacket {
         }
     }
     fn is_superseded_by(&self, newer: &Self) -> bool {
-        self.ack && newer.ack && self.flow == newer.flow && self.seq < newer.seq
+        // The label stands for what an ACK says beside its number.
+        let same = self.flow == newer.flow && self.label == newer.label;
+        self.ack && newer.ack && same && self.seq < newer.seq
     }
     fn ecn(&self) -> Ecn {
         self.ecn
