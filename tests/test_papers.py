@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 
@@ -23,6 +24,7 @@ DIFFERS = {
     "L queue at 12 Mbit/s and above: median of median delays",
     "CoDel, one queue: prague 20 ms and reno 20 ms: ratio",
     "pie: prague 20 ms and reno 20 ms: ratio",
+    "fall of capacity: PI2's highest delay over PIE's",
 }
 
 
@@ -37,6 +39,11 @@ def test_quick_run_agrees_and_draws(name: str, tmp_path: Path) -> None:
     assert all(row["source"] for row in rows)
     [figure] = outcome["figures"]
     assert Path(figure).read_bytes().startswith(b"\x89PNG")
+    assert outcome["files"][0] == figure
+    page = Path(outcome["files"][1]).read_text(encoding="utf-8")
+    assert outcome["title"] in html.unescape(page)
+    assert len(outcome["files"]) == 2 + len(outcome["tables"])
+    assert all(Path(file).stat().st_size for file in outcome["files"])
 
 
 def test_formulas_are_those_of_rfc_9438() -> None:

@@ -200,7 +200,9 @@ def run_cases(
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="A paper (dumbbell list papers).")],
-    out: Annotated[Path | None, typer.Option("--out", help="Directory for its figures.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory for its figure, page and tables.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, fewer points.")] = False,
     json: _Json = False,
 ) -> int:
@@ -214,6 +216,6 @@ def reproduce(
         rows = outcome["rows"]
         cells = [[str(row[key]) for key in ("what", "paper", "ours", "verdict")] for row in rows]
         console().print(table(outcome["title"], ["<<what", "<<paper", "<<ours", "<verdict"], cells))
-        for path in outcome["figures"]:
+        for path in outcome["files"]:
             typer.echo(path)
     return 0 if outcome["passed"] else _FAILED

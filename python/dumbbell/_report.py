@@ -85,7 +85,8 @@ def write_report(
     many = list(results) if isinstance(results, Sequence) else [results]
     if not many:
         raise UsageError("a report needs at least one result")
-    template, plotly_js = _libraries()
+    plotly_js = _plotly_js()
+    template = environment().get_template("report.html")
     context = _one(many[0]) if len(many) == 1 else _comparison(many, labels)
     if title is not None:
         context["title"] = title
@@ -97,20 +98,28 @@ def write_report(
     return path
 
 
-def _libraries() -> tuple[Any, str]:
+def environment() -> Any:
+    """Where the pages' templates are. Raises MissingExtraError."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
-        from plotly.offline import get_plotlyjs
     except ImportError:
         raise MissingExtraError("writing a report", "report") from None
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("dumbbell", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html"), get_plotlyjs()
+
+
+def _plotly_js() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise MissingExtraError("writing a report", "report") from None
+    text: str = get_plotlyjs()
+    return text
 
 
 def _figure_json(figure: Figure) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,10 +92,12 @@ def between(
 
 @dataclass(frozen=True)
 class Outcome:
-    """Verdict rows, and what draws the figure when it is wanted."""
+    """Verdict rows, what draws the figure when it is wanted, and further tables by title: rows with
+    the same keys, values without inf and nan."""
 
     rows: list[dict[str, Any]]
     draw: Callable[[], Figure]
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
