@@ -22,6 +22,7 @@ _MODULES = {
     "bbr-small-buffer": "small_buffer",
     "cubic-recovery": "cubic_recovery",
     "dualq-coexistence": "dualq_coexistence",
+    "pi2-control": "pi2_control",
     "response-functions": "response_functions",
     "rfc7928": "rfc7928",
     "l4s-tests": "l4s_tests",

@@ -183,7 +183,7 @@ def _draw(results: dict[tuple[int, int], Result], ratios: dict[tuple[int, int], 
         ax.set_xlabel("base RTT (ms)")
     left.set_ylabel("Prague's rate over CUBIC's")
     right.set_ylabel("delay of the L queue (ms)\nsolid: median, dashed: p99")
-    made.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=6,
+    made.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=3,
                 frameon=False)  # fmt: skip
     return made
 
