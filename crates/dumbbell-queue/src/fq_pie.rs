@@ -71,7 +71,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqPie<P> {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
-        let verdict = pie.judge(&packet, source.bytes(), |probability| probability);
+        let verdict = pie.judge(&packet, source.bytes());
         let Some((mut packet, outcome)) = verdict.carry_out(packet, &mut self.counters, dropped)
         else {
             return Enqueued::Dropped;

@@ -235,18 +235,17 @@ impl Pie {
             || backlog_bytes <= FEW_BYTES
     }
 
-    /// RFC 8033 sections 4.1 and 5.1: the test of an arriving packet, whose probability `adjust` makes of
-    /// that of all packets.
-    pub(crate) fn judge(
-        &mut self,
-        packet: &impl Packet,
-        backlog_bytes: u64,
-        adjust: impl FnOnce(f64) -> f64,
-    ) -> Verdict {
+    /// The drop probability of an arriving packet, for queues that draw themselves.
+    pub(crate) fn probability(&self, backlog_bytes: u64) -> f64 {
+        if self.spares(backlog_bytes) { 0.0 } else { self.probability }
+    }
+
+    /// RFC 8033 sections 4.1 and 5.1: the test of an arriving packet.
+    pub(crate) fn judge(&mut self, packet: &impl Packet, backlog_bytes: u64) -> Verdict {
         if self.spares(backlog_bytes) {
             return Verdict::Pass;
         }
-        let mut probability = adjust(self.probability);
+        let mut probability = self.probability;
         if self.params.bytemode {
             probability = (probability * f64::from(packet.bytes()) / 1500.0).min(1.0);
         }
@@ -330,7 +329,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
-        let verdict = self.pie.judge(&packet, self.backlog.bytes(), |probability| probability);
+        let verdict = self.pie.judge(&packet, self.backlog.bytes());
         let Some((packet, outcome)) = verdict.carry_out(packet, &mut self.counters, dropped) else {
             return Enqueued::Dropped;
         };
