@@ -33,7 +33,7 @@ QUEUES: dict[str, tuple[dict[str, Any], str]] = {
     # RFC 8257 section 3.1 asks for at least a seventh of the bandwidth-delay product.
     "dctcp": (THRESHOLD | {"ce_threshold": "6ms"}, "a queue that marks with CE what waits 6 ms"),
     "prague": (THRESHOLD | {"ce_threshold": "1ms"}, "a queue that marks with CE what waits 1 ms"),
-    "xcp": ({"kind": "xcp", "limit": "1bdp"}, "XCP's own router, with a buffer of one bandwidth-delay product"),
+    "xcp": ({"kind": "xcp", "limit": "1bdp"}, "XCP's router"),
     **dict.fromkeys(
         ("reno-sce", "dctcp-sce", "cubic-sce"),
         (CODEL, "CoDel, which marks with CE and never with SCE"),
