@@ -27,8 +27,10 @@ FRAME_BITS = 1514 * 8
 SHAPER = "1600B"
 """Burst of the kernel's htb class."""
 _ANY_ECT = 3
-"""Value of dualpi2's attribute for the mask of the ECN field with which all ECN traffic goes to L."""
+"""The mask of dualpi2 with which all ECN-capable traffic goes to the L queue."""
 QDISC_TIMES = ("target", "interval", "ce_threshold")
+FAST = "100Gbit"
+"""A link that takes no time, behind a queue that shapes."""
 SAMPLE = "50ms"
 RUNS = 40
 """Fewest runs of ours in a cell with more than one flow or with a random element."""
@@ -185,12 +187,13 @@ def scenario(spec: Mapping[str, Any], window_s: Sequence[float], seed: int) -> d
             flow["loss"] = loss
         flows.append(flow)
     probe = {"id": "probe", "kind": "udp", "interval": "20ms", "size": "88B"}
-    path = {
-        "rate": f"{spec['rate_mbit']}Mbit",
-        "rtt": f"{spec['rtt_ms']}ms",
-        "shaper": SHAPER,
-        "queue": _queue(spec["qdisc"], ecn),
-    }
+    rate = f"{spec['rate_mbit']}Mbit"
+    path = {"rtt": f"{spec['rtt_ms']}ms", "queue": _queue(spec["qdisc"], ecn)}
+    if spec["qdisc"]["kind"] == "cake":
+        # It shapes itself, and the device behind it is fast.
+        path |= {"rate": FAST, "queue": {**path["queue"], "bandwidth": rate}}
+    else:
+        path |= {"rate": rate, "shaper": SHAPER}
     return {
         "duration": f"{window_s[1]}s",
         "warmup": f"{window_s[0]:.6f}s",
@@ -211,6 +214,10 @@ def _queue(qdisc: Mapping[str, Any], ecn: bool) -> dict[str, Any]:
             return {"kind": "fifo", **limit}
         case "pfifo_head_drop":
             return {"kind": "fifo", "drop": "head", **limit}
+        case "cake":
+            flowblind = {"isolation": "flowblind"} if qdisc.get("flowblind") else {}
+            besteffort = {"diffserv": "besteffort"} if qdisc.get("besteffort") else {}
+            return {"kind": kind, **flowblind, **besteffort}
         case "sfq" | "sfb":
             return {"kind": kind, **limit}
         case "dualpi2":
@@ -280,7 +287,8 @@ def measure(result: Result) -> OurRun:
     """The same measures of a run of ours, taken as the kernel's were."""
     summary, link = result.summary, result.summary["links"][0]
     warmup_s = result.config["warmup_ns"] / 1e9
-    bps = result.config["links"][0]["capacity"]["bps"]
+    bottleneck = result.config["links"][0]
+    bps = bottleneck["queue"]["params"].get("bandwidth", bottleneck["capacity"]["bps"])
     goodput = [flow["goodput_bps"] / 1e6 for flow in summary["flows"]]
     measures = {f"goodput {i}": value for i, value in enumerate(goodput, start=1)}
     measures["goodput"] = sum(goodput)

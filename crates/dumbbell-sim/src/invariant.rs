@@ -125,8 +125,13 @@ impl Engine<'_> {
                 Server::Trace { partial, .. } => packets.extend(partial.map(|p| p.0)),
             }
             let mut dropped = Vec::new();
-            while let Dequeued::Packet(packet) = stored.queue.dequeue(self.now, &mut dropped) {
-                packets.push(packet);
+            let mut now = self.now;
+            loop {
+                match stored.queue.dequeue(now, &mut dropped) {
+                    Dequeued::Packet(packet) => packets.push(packet),
+                    Dequeued::Wait(until) if until > now => now = until,
+                    Dequeued::Wait(_) | Dequeued::Empty => break,
+                }
             }
             packets.extend(dropped.into_iter().map(|(packet, _)| packet));
         }
