@@ -19,6 +19,8 @@ from dumbbell.papers.cubic_recovery import reno_rounds, time_to_regain
 NAMES = [row["name"] for row in listing()]
 # docs/papers.md says why.
 DIFFERS = {
+    "CUBIC, PI2: share dropped",
+    "DCTCP, step: use of the link, slightly less",
     "1 % loss at 100 ms, CUBIC, simulated",
     "CE only, CUBIC and Prague, 10 ms: Prague over CUBIC",
     "L queue at 12 Mbit/s and above: median of median delays",

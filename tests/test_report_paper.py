@@ -17,7 +17,7 @@ from dumbbell.papers._paper import between
 from test_report import Page
 
 EVIL = "</script><script>alert(1)</script>"
-PNG = b"\x89PNG of four hundred bytes"
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (400).to_bytes(4, "big") + (300).to_bytes(4, "big")
 
 
 @pytest.fixture
@@ -62,8 +62,10 @@ def test_nothing_is_loaded_and_nothing_runs(page: Path) -> None:
     html = page.read_text(encoding="utf-8")
     elements = Page(html).elements
     assert not [tag for tag, _ in elements if tag in ("script", "link", "iframe")]
-    (source,) = [a["src"] for _, a in elements if "src" in a]
-    assert source == "data:image/png;base64," + base64.b64encode(PNG).decode()
+    (image,) = [a for tag, a in elements if tag == "img"]
+    assert not [a for tag, a in elements if "src" in a and tag != "img"]
+    assert image["width"] == "260"
+    assert image["src"] == "data:image/png;base64," + base64.b64encode(PNG).decode()
     assert EVIL not in html
     assert EVIL in Page(html).text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import re
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from dumbbell._errors import UsageError
 from dumbbell._plots_data import number
 from dumbbell._report import Table, environment
 
+_SHOWN = 0.65
+"""Pixels on the page for one of the figure, so that its letters have the size of the text."""
 _DIFFERS_COLOUR = "#f7cda5"
 _VERDICT_COLUMNS = {
     "what": "what", "paper": "published", "ours": "dumbbell", "verdict": "verdict",
@@ -30,7 +33,8 @@ def write_paper(
     """
     path = Path(path)
     differing = [row["what"] for row in outcome["rows"] if row["verdict"] != "agrees"]
-    encoded = base64.b64encode(picture.read_bytes()).decode("ascii")
+    png = picture.read_bytes()
+    encoded = base64.b64encode(png).decode("ascii")
     text = (
         environment()
         .get_template("paper.html")
@@ -43,6 +47,8 @@ def write_paper(
             quick=quick,
             finding=_finding(len(outcome["rows"]), differing),
             verdicts=_verdicts(outcome["rows"]),
+            # The header's first number (PNG section 11.2.2).
+            width=round(struct.unpack(">I", png[16:20])[0] * _SHOWN),
             picture=f"data:image/png;base64,{encoded}",
             tables=[_table(title, rows) for title, rows in outcome["tables"].items()],
         )
