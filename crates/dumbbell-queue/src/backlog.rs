@@ -52,6 +52,11 @@ impl<P> Backlog<P> {
         self.bytes
     }
 
+    /// From the head on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &P> {
+        self.packets.iter()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

@@ -30,6 +30,7 @@ mod random;
 mod red;
 pub mod registry;
 mod sce;
+mod sfb;
 mod sfq;
 mod step;
 mod verdict;
