@@ -22,6 +22,14 @@ pub(crate) enum Next<'a, P> {
 }
 
 impl<P: Packet> Class<P> {
+    pub(crate) fn new(queue: Box<dyn QueueDiscipline<P>>) -> Self {
+        Self { queue, held: None }
+    }
+
+    pub(crate) fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+        self.queue.enqueue(now, packet, dropped)
+    }
+
     /// The packet that [`Self::take`] would give. Packets that the class's queue drops on the way are
     /// pushed to `dropped`.
     pub(crate) fn next(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Next<'_, P> {
@@ -46,15 +54,19 @@ impl<P: Packet> Class<P> {
         self.held.is_none() && self.queue.backlog_packets() == 0
     }
 
-    fn backlog_packets(&self) -> u64 {
+    pub(crate) fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+        self.queue.record(out);
+    }
+
+    pub(crate) fn backlog_packets(&self) -> u64 {
         self.queue.backlog_packets() + u64::from(self.held.is_some())
     }
 
-    fn backlog_bytes(&self) -> u64 {
+    pub(crate) fn backlog_bytes(&self) -> u64 {
         self.queue.backlog_bytes() + self.held.as_ref().map_or(0, |p| u64::from(p.bytes()))
     }
 
-    fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         let mut counters = self.queue.counters();
         counters.dequeued -= u64::from(self.held.is_some());
         counters
@@ -104,7 +116,7 @@ impl<P: Packet + Send + 'static> Classes<P> {
             let queue = class
                 .child("queue", child_seed(seed, index))
                 .map_err(|error| error.within(format!("classes[{index}]")))?;
-            classes.push(Class { queue, held: None });
+            classes.push(Class::new(queue));
         }
         Ok(Self { classes, by_dscp })
     }
@@ -116,7 +128,7 @@ impl<P: Packet> Classes<P> {
         queues: Vec<Box<dyn QueueDiscipline<P>>>,
         by_dscp: [u16; DSCPS],
     ) -> Self {
-        let classes = queues.into_iter().map(|queue| Class { queue, held: None }).collect();
+        let classes = queues.into_iter().map(Class::new).collect();
         Self { classes, by_dscp }
     }
 
@@ -140,7 +152,7 @@ impl<P: Packet> Classes<P> {
         dropped: &mut Dropped<P>,
     ) -> (usize, Enqueued) {
         let index = self.of(&packet);
-        (index, self.classes[index].queue.enqueue(now, packet, dropped))
+        (index, self.classes[index].enqueue(now, packet, dropped))
     }
 
     pub(crate) fn backlog_packets(&self) -> u64 {
@@ -160,7 +172,7 @@ impl<P: Packet> Classes<P> {
     pub(crate) fn record(&self, out: &mut dyn FnMut(&str, f64)) {
         for (index, class) in self.classes.iter().enumerate() {
             out(&format!("class{index}.backlog_packets"), class.backlog_packets() as f64);
-            class.queue.record(&mut |name, value| out(&format!("class{index}.{name}"), value));
+            class.record(&mut |name, value| out(&format!("class{index}.{name}"), value));
         }
     }
 }
