@@ -11,6 +11,7 @@ use crate::classes::{Classes, DSCPS, Next};
 use crate::meter::{Colour, Meter, TokenBucket};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::red::{Average, Curve, Signal, WEIGHT};
+use crate::verdict::Verdict;
 use crate::{
     BuildError, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
     QueueDiscipline,
@@ -446,19 +447,18 @@ impl<P: Packet + Send> QueueDiscipline<P> for AssuredQueue<P> {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
-        let marked = self.counters.marked;
-        let may_pass = match self.curves[colour as usize].judge(average, 1.0, &mut self.random) {
-            Signal::None => true,
-            Signal::Early => self.ecn && self.counters.mark_ce(&mut packet),
-            Signal::Forced => false,
+        let signal = self.curves[colour as usize].judge(average, 1.0, &mut self.random);
+        let verdict = match signal {
+            Signal::None => Verdict::Pass,
+            Signal::Early if self.ecn => Verdict::Mark,
+            Signal::Early | Signal::Forced => Verdict::Drop,
         };
-        if !may_pass {
-            self.counters.drop(packet, DropReason::Aqm, dropped);
+        let Some((packet, outcome)) = verdict.carry_out(packet, &mut self.counters, dropped) else {
             return Enqueued::Dropped;
-        }
+        };
         self.held[colour as usize] += 1;
         self.backlog.push(now, packet);
-        if self.counters.marked > marked { Enqueued::Marked } else { Enqueued::Accepted }
+        outcome
     }
 
     fn dequeue(&mut self, now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {

@@ -4,6 +4,7 @@
 //! [`Packet`], so the same code holds simulated packets and real IP packets. One discipline, one
 //! file; all are listed in [`registry`].
 
+mod abc;
 mod backlog;
 mod bls;
 mod bucket;
@@ -12,6 +13,7 @@ mod classes;
 mod cnq;
 mod cobalt;
 mod codel;
+mod csfq;
 mod diffserv;
 mod drr;
 mod dualpi2;
@@ -30,6 +32,7 @@ mod pi_controller;
 mod pie;
 mod pool;
 mod prio;
+mod profile;
 mod random;
 mod red;
 pub mod registry;

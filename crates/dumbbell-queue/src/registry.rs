@@ -38,5 +38,5 @@ macro_rules! queues {
 
 queues!(
     fifo, codel, fq_codel, pie, red, bls, diffserv, pi2, dualpi2, xcp, step, fq_pie, sfq, cobalt,
-    fq_cobalt, sce, cnq, lfq, cake, sfb, drr, wrr, wfq, prio, tbf, htb
+    fq_cobalt, sce, cnq, lfq, cake, sfb, drr, wrr, wfq, prio, tbf, htb, abc, csfq
 );
