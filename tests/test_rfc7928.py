@@ -80,4 +80,4 @@ def test_the_worst_is_judged_and_named() -> None:
         row for row in by_queue(values) if row["statement"].startswith("mean queueing delay")
     )
     assert matrix["codel"] == 1.5
-    assert matrix["fifo"] is None
+    assert matrix["fifo"] == 1.0

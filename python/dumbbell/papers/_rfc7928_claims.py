@@ -38,11 +38,13 @@ _RENO_ALONE_USES = 75
 """Percent that one Reno flow uses of a link without any buffer: it goes from a half to the whole
 and back."""
 
+_TO_BE_TUNED = {"red"}
+"""RFC 7567 section 4.3: an AQM should do without; RED's thresholds depend on link and load."""
 AQMS = frozenset(
     kind for kind, one in CONTENDERS.items() if one.law not in ("no law", "marks only")
-)
+) - frozenset(_TO_BE_TUNED)
 FAIR = frozenset(kind for kind, one in CONTENDERS.items() if one.fair)
-_MARKING = frozenset(kind for kind, one in CONTENDERS.items() if one.law != "no law")
+_MARKING = AQMS | {kind for kind, one in CONTENDERS.items() if one.law == "marks only"}
 _ALL_CASES = tuple(case.name for case in CASES)
 
 
@@ -55,13 +57,13 @@ class Statement:
     cases: Collection[str]
     value: Callable[[Grid, str, str], float | None]
 
-    def values(self, grid: Grid) -> dict[tuple[str, str], float]:
+    def values(self, grid: Grid, kinds: Collection[str]) -> dict[tuple[str, str], float]:
         """By queue and case."""
         return {
             (kind, case): value
             for case in self.cases
-            for kind in grid[case]
-            if kind in self.kinds and (value := self.value(grid, kind, case)) is not None
+            for kind in kinds
+            if kind in grid[case] and (value := self.value(grid, kind, case)) is not None
         }
 
     def worst(self, values: Mapping[tuple[str, str], float]) -> tuple[str, str]:
@@ -74,25 +76,22 @@ def judge(grid: Grid) -> list[dict[str, Any]]:
     """A row of the verdict for each statement."""
     rows = []
     for statement in STATEMENTS:
-        values = statement.values(grid)
-        if not values:
-            continue
-        place = statement.worst(values)
-        row = statement.published.judge(values[place])
-        rows.append(row | {"ours": f"{row['ours']} ({', '.join(place)})"})
+        if values := statement.values(grid, statement.kinds):
+            place = statement.worst(values)
+            row = statement.published.judge(values[place])
+            rows.append(row | {"ours": f"{row['ours']} ({', '.join(place)})"})
     return rows
 
 
 def by_queue(grid: Grid) -> list[dict[str, Any]]:
-    """The worst value of each statement, a row a statement, a column a queue."""
-    kinds = list(next(iter(grid.values())))
+    """The worst value of each statement, a row a statement and a column a queue, also of queues
+    that it is not about."""
     rows = []
     for statement in STATEMENTS:
-        values = statement.values(grid)
         row: dict[str, Any] = {"statement": statement.published.what}
-        for kind in kinds:
-            own = {place: value for place, value in values.items() if place[0] == kind}
-            row[kind] = own[statement.worst(own)] if own else None
+        for kind in next(iter(grid.values())):
+            values = statement.values(grid, [kind])
+            row[kind] = values[statement.worst(values)] if values else None
         rows.append(row)
     return rows
 
