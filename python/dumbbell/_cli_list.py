@@ -128,7 +128,7 @@ def _print_entries(kind: Listed, entries: list[Entry], *, parameters: bool) -> N
         out.print(f"{entry.name}: {entry.summary} ({entry.source})", markup=False)
         if entry.signals:
             out.print(f"signals: {', '.join(entry.signals)}", markup=False)
-        cells = [[p.name, p.unit, p.show(p.default), _range(p), p.doc] for p in entry.params]
+        cells = [[p.name, p.unit, p.shown_default, _range(p), p.doc] for p in entry.params]
         if cells:
             columns = ["<parameter", "<unit", "default", "<<allowed", "<<meaning"]
             out.print(table("", columns, cells))
@@ -136,7 +136,7 @@ def _print_entries(kind: Listed, entries: list[Entry], *, parameters: bool) -> N
 
 def _with_unit(param: Any) -> str:
     """The default, with its unit where the value does not say it."""
-    text = str(param.show(param.default))
+    text = str(param.shown_default)
     return f"{text} segments" if param.unit == "segments" else text
 
 

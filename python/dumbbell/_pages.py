@@ -131,7 +131,7 @@ def parameter_table(params: Iterable[Param]) -> str:
         bounds = ", ".join(f'`"{choice}"`' for choice in param.choices) or " to ".join(
             param.show(bound) for bound in (param.minimum, param.maximum) if bound is not None
         )
-        default = f"`{param.show(param.default)}`"
+        default = f"`{param.shown_default}`"
         rows.append((f"`{param.name}`", param.unit, default, bounds, param.doc))
     if not rows:
         return "None."

@@ -46,16 +46,22 @@ class Param:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
 
+    @property
+    def shown_default(self) -> str:
+        """What a scenario gets that does not give it."""
+        return "that of the link" if self.unit == "linkrate" else self.show(self.default)
+
     def show(self, value: Any) -> str:
         """A canonical value as a scenario would write it."""
         if isinstance(value, bool) or value is None:
             return {True: "true", False: "false", None: "-"}[value]
-        if self.unit in ("queue", "classes", "dscps", "linkrate"):
+        if self.unit in ("queue", "classes", "dscps"):
             return _show_nested(self.unit, value)
         whole = isinstance(value, int | float) and value == int(value)
         formats: dict[str, Callable[[int], str]] = {
             "time": format_time,
             "rate": format_rate,
+            "linkrate": format_rate,
             "bytes": format_bytes,
             "packets": lambda n: f"{n}p",
             "segments": str,
@@ -227,8 +233,6 @@ def _params(items: Iterable[Mapping[str, Any]]) -> tuple[Param, ...]:
 
 def _show_nested(unit: str, value: Any) -> str:
     match unit:
-        case "linkrate":
-            return "that of the link"
         case "queue":
             return str(value["kind"])
         case "dscps":
