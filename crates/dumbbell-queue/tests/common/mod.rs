@@ -3,6 +3,8 @@
 // Each test binary uses a part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod laws;
+
 use dumbbell_queue::{
     CongestionHeader, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
     build,
