@@ -290,9 +290,12 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
 
     fn record(&self, out: &mut dyn FnMut(&str, f64)) {
         self.controller.record(out);
-        for (name, lane) in [("l", &self.l), ("c", &self.c)] {
-            out(&format!("{name}_delay_ms"), lane.delay as f64 / 1e6);
-            out(&format!("{name}_backlog_packets"), lane.backlog.packets() as f64);
+        for (delay, backlog, lane) in [
+            ("l_delay_ms", "l_backlog_packets", &self.l),
+            ("c_delay_ms", "c_backlog_packets", &self.c),
+        ] {
+            out(delay, lane.delay as f64 / 1e6);
+            out(backlog, lane.backlog.packets() as f64);
         }
     }
 }

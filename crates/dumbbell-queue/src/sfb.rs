@@ -45,10 +45,10 @@ pub(crate) fn info() -> QueueInfo {
             .at_least(1.0),
             ParamInfo::new("max", Unit::Packets, 25, "Most packets in the emptiest bin of a flow")
                 .at_least(1.0),
-            ParamInfo::new("increment", Unit::Fraction, 0.001, "One step of a probability up")
+            ParamInfo::new("increment", Unit::Fraction, 0.0005, "One step of a probability up")
                 .at_least(0.0)
                 .at_most(1.0),
-            ParamInfo::new("decrement", Unit::Fraction, 1.0 / 6000.0, "One step down")
+            ParamInfo::new("decrement", Unit::Fraction, 0.000_05, "One step down")
                 .at_least(0.0)
                 .at_most(1.0),
             ParamInfo::new(

@@ -29,27 +29,28 @@ fn packets(n: u64) -> impl Iterator<Item = TestPacket> {
     (0..n).map(|seq| TestPacket::new(1, seq, 1500).with_ecn(Ecn::Ect0))
 }
 
-/// By hand: with a target of 20 the 21st to the 25th packet find it reached, each a step of 0.1 %; the
-/// 26th finds the bin full as well. An empty bin takes one step down for a packet that arrives.
+/// By hand: with a target of 20 the 21st to the 25th packet find it reached, each a step of 0.05 %
+/// (tc-sfb); the 26th finds the bin full as well. A packet that finds the bin empty takes one step of
+/// 0.005 % down.
 #[test]
 fn golden_steps_of_one_bin() {
     let mut q = blue(json!({}));
     let (_, dropped) = offer(&mut q, 0, packets(20));
     assert_eq!((probability(&q), dropped.len()), (0.0, 0));
     offer(&mut q, 0, packets(5));
-    assert!((probability(&q) - 0.005).abs() < 1e-12);
+    assert!((probability(&q) - 0.0025).abs() < 1e-12);
     let (_, dropped) = offer(&mut q, 0, packets(3));
     assert_eq!(dropped.len(), 3);
-    assert!((probability(&q) - 0.008).abs() < 1e-12);
+    assert!((probability(&q) - 0.004).abs() < 1e-12);
     drain(&mut q, MS);
     offer(&mut q, MS, packets(1));
-    assert!((probability(&q) - (0.008 - 1.0 / 6000.0)).abs() < 1e-12);
+    assert!((probability(&q) - (0.004 - 0.000_05)).abs() < 1e-12);
     // The freeze time of BLUE: one step in 100 ms.
     let mut q = blue(json!({"freeze_time": 100_000_000}));
     offer(&mut q, MS, packets(25));
-    assert!((probability(&q) - 0.001).abs() < 1e-12);
+    assert!((probability(&q) - 0.0005).abs() < 1e-12);
     offer(&mut q, 101 * MS, packets(3));
-    assert!((probability(&q) - 0.002).abs() < 1e-12);
+    assert!((probability(&q) - 0.001).abs() < 1e-12);
 }
 
 /// A flow of twice the capacity beside ten flows of 8 % each: it is held down to what they leave, and
@@ -141,7 +142,7 @@ fn every_parameter_counts() {
     };
     assert_ne!(sum(json!({"levels": 1})), sum(json!({})));
     assert_ne!(sum(json!({"bins": 4})), sum(json!({})));
-    // The step down: from 0.4 % in an empty bin.
+    // The step down: from 0.2 % in an empty bin.
     let lowered = |decrement: f64| {
         let mut q = blue(json!({"decrement": decrement}));
         offer(&mut q, 0, packets(24));
