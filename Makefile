@@ -86,9 +86,10 @@ docs: build
 	$(PIP) install --group docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-# Draw the windows of all controllers anew, for their pages.
+# Draw the figures of all controllers and queues anew, for their pages.
 figures: build
 	$(BIN)/python docs/controller_figures.py
+	$(BIN)/python docs/queue_figures.py
 
 # Pin what is newest today.
 constraints:

@@ -42,7 +42,117 @@ class Load:
     shown: tuple[str, str] | None = None
 
 
-LOADS: dict[str, Load] = {}
+SHORT = {"kind": "fifo", "limit": "1bdp"}
+UDP_BURSTS = {
+    "id": "udp",
+    "transport": "udp",
+    "start": "10s",
+    "stop": "30s",
+}
+
+
+def udp(rate: str, **more: Any) -> dict[str, Any]:
+    """Datagrams from 10 to 30 s."""
+    return {**UDP_BURSTS, "traffic": {"kind": "rate", "rate": rate}, **more}
+
+
+def hosts(heavy: int) -> list[dict[str, Any]]:
+    """One host with many flows, and another with one from 10 s on."""
+    return [
+        {"id": "heavy", "cc": "cubic", "host": "heavy", "count": heavy},
+        {"id": "light", "cc": "cubic", "host": "light", "start": "10s"},
+    ]
+
+
+EF_AND_CUBIC = [
+    {"id": "best-effort", "cc": "cubic"},
+    udp("8Mbit", id="ef", dscp="ef"),
+]
+AF_AND_CUBIC = [
+    {"id": "df", "cc": "cubic"},
+    {"id": "af", "cc": "cubic", "dscp": "af11"},
+    udp("8Mbit", id="ef", dscp="ef"),
+]
+ECN_TEXT = "Two DCTCP flows, the second 10 s after the first, at 20 Mbit/s and 40 ms"
+TWO_DCTCP: list[dict[str, Any]] = [{"cc": "dctcp", "count": 2, "stagger": "10s"}]
+SCE_AND_RENO = [
+    {"cc": "reno-sce"},
+    {"cc": "reno", "ecn": True, "start": "10s"},
+]
+SCE_TEXT = "A Reno-SCE flow and, from 10 s on, a Reno flow with ECN, at 20 Mbit/s and 40 ms"
+EF_TEXT = "A CUBIC flow and, from 10 to 30 s, 8 Mbit/s of EF, at 20 Mbit/s and 40 ms"
+AF_TEXT = "Two CUBIC flows, DF and AF11, and from 10 to 30 s 8 Mbit/s of EF, at 20 Mbit/s and 40 ms"
+
+
+def classes(key: str, first: Any, second: Any) -> dict[str, Any]:
+    """AF11 and all else, with their shares."""
+    return {
+        "classes": [
+            {"dscp": "af11", key: first, "queue": SHORT},
+            {key: second, "queue": SHORT},
+        ]
+    }
+
+
+WEIGHT_TEXT = (
+    "An AF11 flow with weight 3 and, from 10 s on, a flow with weight 1, at 20 Mbit/s and 40 ms"
+)
+WEIGHTED: list[dict[str, Any]] = [
+    {"id": "af11", "cc": "cubic", "dscp": "af11"},
+    {"id": "other", "cc": "cubic", "start": "10s"},
+]
+HOST_TEXT = (
+    "A host with four CUBIC flows and, from 10 s on, one with a single flow, at 20 Mbit/s and 40 ms"
+)
+LOADS: dict[str, Load] = {
+    "fifo": Load(params={"limit": "1bdp"}),
+    "pie": Load(shown=("drop_probability", "drop\nprobability")),
+    "pi2": Load(shown=("classic_probability", "drop\nprobability")),
+    "red": Load(shown=("average_bytes", "average queue\n(bytes)")),
+    "dualpi2": Load(
+        [{"cc": "prague"}, {"cc": "cubic", "start": "10s"}],
+        "A Prague flow and, from 10 s on, a CUBIC flow, at 20 Mbit/s and 40 ms",
+    ),
+    "step": Load(TWO_DCTCP, ECN_TEXT),
+    "sce": Load(SCE_AND_RENO, f"{SCE_TEXT}, with queues for flows", {"flows": 1024}),
+    "cnq": Load(SCE_AND_RENO, SCE_TEXT, {"sce_thresh": 4}),
+    "lfq": Load(SCE_AND_RENO, SCE_TEXT),
+    "prio": Load(
+        EF_AND_CUBIC, EF_TEXT, {"classes": [{"dscp": "ef", "queue": SHORT}, {"queue": SHORT}]}
+    ),
+    "diffserv": Load(AF_AND_CUBIC, AF_TEXT),
+    "bls": Load(
+        AF_AND_CUBIC,
+        AF_TEXT,
+        {
+            "classes": [
+                {"dscp": "ef", "queue": SHORT},
+                {"dscp": "af11", "queue": SHORT},
+                {"queue": SHORT},
+            ]
+        },
+    ),
+    "drr": Load(params={"limit": "100p"}),
+    "wfq": Load(WEIGHTED, WEIGHT_TEXT, classes("weight", 3, 1)),
+    "wrr": Load(WEIGHTED, WEIGHT_TEXT, classes("weight", "3p", "1p")),
+    "htb": Load(WEIGHTED, WEIGHT_TEXT, classes("rate", "15Mbit", "5Mbit")),
+    "tbf": Load(
+        params={"rate": "10Mbit", "burst": "50kB", "limit": "200p"},
+        text="Two CUBIC flows, the second 10 s after the first, at 10 of 20 Mbit/s and 40 ms",
+    ),
+    "cake": Load(hosts(4), HOST_TEXT),
+    "abc": Load(hosts(4), HOST_TEXT, {"meter": True}),
+    "csfq": Load(hosts(4), HOST_TEXT, {"edge": True}),
+    "sfb": Load(
+        [{"cc": "cubic"}, udp("15Mbit")],
+        "A CUBIC flow and, from 10 to 30 s, 15 Mbit/s of UDP, at 20 Mbit/s and 40 ms",
+    ),
+    "xcp": Load(
+        [{"cc": "xcp", "count": 2, "stagger": "10s"}],
+        "Two XCP flows, the second 10 s after the first, at 20 Mbit/s and 40 ms",
+    ),
+}
+"""Those that are not drawn under two CUBIC flows."""
 
 
 def of(name: str) -> Load:
@@ -97,6 +207,8 @@ def draw(name: str) -> None:
     for ax in axes[:, 0]:
         ax.set_ylim(bottom=0)
         ax.set_xlim(0, 40)
+    # What waited for a retransmission arrives in order at once, faster than the link.
+    goodput.set_ylim(top=26)
     made.align_ylabels(axes[:, 0])
     made.legend(*goodput.get_legend_handles_labels(), loc="outside upper left", ncols=6,
                 frameon=False)  # fmt: skip
