@@ -155,13 +155,21 @@ impl Average {
     }
 
     /// A packet arrives at a queue of `backlog` bytes. An idle time counts as so many small packets
-    /// as the link could have sent in it (Floyd and Jacobson 1993 section 4).
+    /// as the link could have sent in it (Floyd and Jacobson 1993 section 4). Where the packet is
+    /// dropped the queue stays idle, or it would drop all that come one at a time for ever.
     pub(crate) fn on_arrival(&mut self, now: Nanos, backlog: u64) {
-        self.value = match self.idle_since.take() {
-            Some(_) if self.value == 0.0 => 0.0,
-            Some(since) => self.after_idle(now.saturating_sub(since)),
-            None => self.value + self.weight * (backlog as f64 - self.value),
-        };
+        match self.idle_since {
+            Some(since) if backlog == 0 => {
+                if self.value > 0.0 {
+                    self.value = self.after_idle(now.saturating_sub(since));
+                }
+                self.idle_since = Some(now);
+            }
+            _ => {
+                self.value += self.weight * (backlog as f64 - self.value);
+                self.idle_since = None;
+            }
+        }
     }
 
     /// The queue became empty.
@@ -429,5 +437,20 @@ mod tests {
         assert_eq!(step(0.1, 13.9), 0.1 * 0.9);
         assert_eq!(step(0.009, 13.9), 0.009);
         assert_eq!(step(0.1, 15.0), 0.1);
+    }
+
+    /// Floyd and Jacobson 1993 section 4: an idle time of m packets takes (1 - w)^m of the average,
+    /// also after an arrival that was dropped at the empty queue. Here m is 2, then 3.
+    #[test]
+    fn average_falls_while_idle_though_arrivals_are_dropped() {
+        let mut average = Average::new(0.5, 0.001);
+        average.on_arrival(0, 0);
+        average.on_arrival(0, 3000);
+        assert_eq!(average.value(), 1500.0);
+        average.on_empty(0);
+        average.on_arrival(2_000_000, 0);
+        assert_eq!(average.value(), 1500.0 / 4.0);
+        average.on_arrival(5_000_000, 0);
+        assert_eq!(average.value(), 1500.0 / 32.0);
     }
 }
