@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dumbbell.papers._rfc7928_cases import CASES, CONTENDERS, Law
+from dumbbell.papers._rfc7928_cases import CASES, CONTENDERS, TAIL_DROP, Law
 from dumbbell.papers._rfc7928_claims import GOODPUT, MEAN, Grid
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def _style(kind: str) -> dict[str, object]:
         "marker": _MARKERS[same.index(kind) % len(_MARKERS)],
         "color": colour,
         "markerfacecolor": colour if one.fair else "none",
-        "markersize": 4.5,
+        # What decides nothing without ECN lies on tail drop.
+        "markersize": 7 if kind == TAIL_DROP else 4.5,
         "alpha": 0.9,
     }
