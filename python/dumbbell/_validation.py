@@ -188,10 +188,11 @@ def scenario(spec: Mapping[str, Any], window_s: Sequence[float], seed: int) -> d
         flows.append(flow)
     probe = {"id": "probe", "kind": "udp", "interval": "20ms", "size": "88B"}
     rate = f"{spec['rate_mbit']}Mbit"
-    path = {"rtt": f"{spec['rtt_ms']}ms", "queue": _queue(spec["qdisc"], ecn)}
-    if spec["qdisc"]["kind"] == "cake":
+    queue = _queue(spec["qdisc"], ecn)
+    path: dict[str, Any] = {"rtt": f"{spec['rtt_ms']}ms", "queue": queue}
+    if queue["kind"] == "cake":
         # It shapes itself, and the device behind it is fast.
-        path |= {"rate": FAST, "queue": {**path["queue"], "bandwidth": rate}}
+        path |= {"rate": FAST, "queue": {**queue, "bandwidth": rate}}
     else:
         path |= {"rate": rate, "shaper": SHAPER}
     return {
