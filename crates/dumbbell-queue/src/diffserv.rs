@@ -7,18 +7,19 @@ use rand_pcg::Pcg32;
 use serde_json::{Value, json};
 
 use crate::backlog::Backlog;
-use crate::classes::{Classes, DSCPS, Next};
+use crate::classes::{Classes, DSCPS};
+use crate::drr::Drr;
 use crate::meter::{Colour, Meter, TokenBucket};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::red::{Average, Curve, Signal, WEIGHT};
+use crate::scheduler::scheduled;
 use crate::verdict::Verdict;
+use crate::wrr::Wrr;
 use crate::{
     BuildError, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
     QueueDiscipline,
 };
 
-/// The class of expedited forwarding; those of assured forwarding follow, and the last is the rest.
-const EF: usize = 0;
 const COLOURS: [Colour; 3] = [Colour::Green, Colour::Yellow, Colour::Red];
 /// Thresholds in packets and greatest probability of the curves of green, yellow and red packets.
 const CURVES: [(u64, u64, f64); 3] = [(40, 70, 0.02), (30, 60, 0.05), (10, 40, 0.1)];
@@ -144,19 +145,12 @@ fn class_info() -> Vec<ParamInfo> {
 }
 
 pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> Built<P> {
-    let classes = values.classes("classes", &class_info())?;
-    let mut queues: Vec<Box<dyn QueueDiscipline<P>>> = vec![Box::new(ExpeditedQueue {
-        policer: values
-            .optional("ef_rate")
-            .map(|rate| TokenBucket::new(rate as f64, values.whole("ef_burst"))),
-        limit: values.whole("ef_limit"),
-        backlog: Backlog::default(),
-        counters: Counters::default(),
-    })];
-    let rest = (classes.len() + 1) as u16;
+    let given = values.classes("classes", &class_info())?;
+    let rest = given.len() as u16;
     let mut by_dscp = [rest; DSCPS];
+    let mut queues: Vec<Box<dyn QueueDiscipline<P>>> = Vec::new();
     let mut weights = Vec::new();
-    for (index, class) in classes.iter().enumerate() {
+    for (index, class) in given.iter().enumerate() {
         let within = |error: BuildError| error.within(format!("classes[{index}]"));
         let number = class.whole("af") as u8;
         for colour in COLOURS {
@@ -164,29 +158,39 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> B
             if *place != rest {
                 return Err(within(class.invalid("af", "an AF class only once")));
             }
-            *place = queues.len() as u16;
+            *place = index as u16;
         }
         let seed = child_seed(seed, index);
         let queue = AssuredQueue::new(class, values.whole("bandwidth"), seed).map_err(within)?;
         queues.push(Box::new(queue));
         weights.push(class.whole("weight"));
     }
-    for dscp in values.dscps("ef_dscp") {
-        by_dscp[usize::from(dscp)] = EF as u16;
-    }
-    queues.push(values.child("df", child_seed(seed, classes.len()))?);
+    queues.push(values.child("df", child_seed(seed, given.len()))?);
     weights.push(values.whole("df_weight"));
-    let by_bytes = values.choice("scheduler") == "drr";
-    let quantum = if by_bytes { values.whole("quantum") } else { 1 };
+    let classes = Classes::of_queues(queues, by_dscp);
+    let quantum = values.whole("quantum");
+    let rest = if values.choice("scheduler") == "drr" {
+        let quanta = weights.iter().map(|weight| weight * quantum).collect();
+        scheduled(classes, Drr::new(quanta))
+    } else {
+        scheduled(classes, Wrr::new(weights, false))
+    };
+    let mut expedited = [false; DSCPS];
+    for dscp in values.dscps("ef_dscp") {
+        expedited[usize::from(dscp)] = true;
+    }
+    let policer = values
+        .optional("ef_rate")
+        .map(|rate| TokenBucket::new(rate as f64, values.whole("ef_burst")));
     Ok(Box::new(Diffserv {
-        classes: Classes::of_queues(queues, by_dscp),
-        rounds: Rounds {
-            by_bytes,
-            quanta: weights.iter().map(|weight| weight * quantum).collect(),
-            deficits: vec![0; weights.len()],
-            current: 0,
-            begun: false,
+        expedited,
+        ef: ExpeditedQueue {
+            policer,
+            limit: values.whole("ef_limit"),
+            backlog: Backlog::default(),
+            counters: Counters::default(),
         },
+        rest,
     }))
 }
 
@@ -205,93 +209,44 @@ fn colour(dscp: u8) -> Colour {
 }
 
 struct Diffserv<P> {
-    classes: Classes<P>,
-    rounds: Rounds,
-}
-
-/// The turns of the classes after the first. A class sends while its deficit, which a turn raises by
-/// its quantum, lasts; what is left is kept for its next turn, unless it has no packet.
-#[derive(Debug)]
-struct Rounds {
-    /// Whether a packet costs its bytes, or one.
-    by_bytes: bool,
-    quanta: Vec<u64>,
-    deficits: Vec<u64>,
-    current: usize,
-    /// Whether the current class has got its quantum.
-    begun: bool,
-}
-
-impl Rounds {
-    fn dequeue<P: Packet>(
-        &mut self,
-        classes: &mut Classes<P>,
-        now: Nanos,
-        dropped: &mut Dropped<P>,
-    ) -> Dequeued<P> {
-        let mut wait: Option<Nanos> = None;
-        let mut silent = 0;
-        while silent < self.quanta.len() {
-            let deficit = &mut self.deficits[self.current];
-            if !self.begun {
-                *deficit += self.quanta[self.current];
-                self.begun = true;
-            }
-            let class = classes.get(EF + 1 + self.current);
-            match class.next(now, dropped) {
-                Next::Packet(packet) => {
-                    let cost = if self.by_bytes { u64::from(packet.bytes()) } else { 1 };
-                    if cost <= *deficit {
-                        *deficit -= cost;
-                        return class.take(now, dropped);
-                    }
-                    silent = 0;
-                }
-                Next::Wait(until) => {
-                    wait = Some(wait.map_or(until, |earliest| earliest.min(until)));
-                    *deficit = 0;
-                    silent += 1;
-                }
-                Next::Empty => {
-                    *deficit = 0;
-                    silent += 1;
-                }
-            }
-            self.current = (self.current + 1) % self.quanta.len();
-            self.begun = false;
-        }
-        wait.map_or(Dequeued::Empty, Dequeued::Wait)
-    }
+    /// Whether a DSCP belongs to EF.
+    expedited: [bool; DSCPS],
+    ef: ExpeditedQueue<P>,
+    /// The AF classes and what belongs to none, under their scheduler.
+    rest: Box<dyn QueueDiscipline<P>>,
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for Diffserv<P> {
     fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
-        self.classes.enqueue(now, packet, dropped).1
+        if self.expedited[usize::from(packet.dscp()) % DSCPS] {
+            self.ef.enqueue(now, packet, dropped)
+        } else {
+            self.rest.enqueue(now, packet, dropped)
+        }
     }
 
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
-        match self.classes.get(EF).take(now, dropped) {
+        match self.ef.dequeue(now, dropped) {
             Dequeued::Packet(packet) => Dequeued::Packet(packet),
-            Dequeued::Wait(_) | Dequeued::Empty => {
-                self.rounds.dequeue(&mut self.classes, now, dropped)
-            }
+            Dequeued::Wait(_) | Dequeued::Empty => self.rest.dequeue(now, dropped),
         }
     }
 
     fn backlog_packets(&self) -> u64 {
-        self.classes.backlog_packets()
+        self.ef.backlog_packets() + self.rest.backlog_packets()
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.classes.backlog_bytes()
+        self.ef.backlog_bytes() + self.rest.backlog_bytes()
     }
 
     fn counters(&self) -> Counters {
-        self.classes.counters()
+        self.ef.counters() + self.rest.counters()
     }
 
     fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        self.classes.record(out);
+        out("ef.backlog_packets", self.ef.backlog_packets() as f64);
+        self.rest.record(out);
     }
 }
 

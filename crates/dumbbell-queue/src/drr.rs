@@ -29,23 +29,28 @@ fn class_info() -> Vec<ParamInfo> {
 }
 
 pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> Built<P> {
-    scheduler::build(values, &class_info(), seed, |count, classes| Drr {
-        quanta: if classes.is_empty() {
+    scheduler::build(values, &class_info(), seed, |count, classes| {
+        Drr::new(if classes.is_empty() {
             vec![values.whole("quantum"); count]
         } else {
             classes.iter().map(|class| class.whole("quantum")).collect()
-        },
-        deficits: vec![0; count],
-        order: Order::new(count),
+        })
     })
 }
 
 #[derive(Debug)]
-struct Drr {
+pub(crate) struct Drr {
     quanta: Vec<u64>,
     /// Bytes that each queue may still send in this round.
     deficits: Vec<u64>,
     order: Order,
+}
+
+impl Drr {
+    pub(crate) fn new(quanta: Vec<u64>) -> Self {
+        let count = quanta.len();
+        Self { quanta, deficits: vec![0; count], order: Order::new(count) }
+    }
 }
 
 impl Scheduler for Drr {

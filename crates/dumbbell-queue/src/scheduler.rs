@@ -243,6 +243,11 @@ impl Order {
         }
     }
 
+    /// Puts the queues in the order of their numbers.
+    pub(crate) fn sort(&mut self) {
+        self.queues.make_contiguous().sort_unstable();
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.queues.len()
     }
@@ -303,6 +308,14 @@ where
     }
 }
 
+/// A discipline of classes that are there already.
+pub(crate) fn scheduled<P: Packet + Send + 'static, S: Scheduler + Send + 'static>(
+    queues: Classes<P>,
+    scheduler: S,
+) -> Box<dyn QueueDiscipline<P>> {
+    Box::new(Scheduled { queues, scheduler })
+}
+
 /// Builds the queues that the parameters of [`info`] ask for, and the scheduler that `make` makes for so
 /// many, with the parameters of each class, if there are classes.
 ///
@@ -324,6 +337,5 @@ pub(crate) fn build<P: Packet + Send + 'static, S: Scheduler + Send + 'static>(
         return Err(values.invalid("limit", "none beside classes, whose queues have their own"));
     }
     let scheduler = make(classes.len(), &classes);
-    let queues = Classes::build(values, &classes, seed)?;
-    Ok(Box::new(Scheduled { queues, scheduler }))
+    Ok(scheduled(Classes::build(values, &classes, seed)?, scheduler))
 }

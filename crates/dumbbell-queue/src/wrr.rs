@@ -35,17 +35,13 @@ fn class_info() -> Vec<ParamInfo> {
 }
 
 pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> Built<P> {
-    scheduler::build(values, &class_info(), seed, |count, classes| Wrr {
-        interleaved: values.flag("interleaved"),
-        weights: if classes.is_empty() {
+    scheduler::build(values, &class_info(), seed, |count, classes| {
+        let weights = if classes.is_empty() {
             vec![1; count]
         } else {
             classes.iter().map(|class| class.whole("weight")).collect()
-        },
-        shares: vec![Share::default(); count],
-        round: 1,
-        order: Order::new(count),
-        done: Order::new(count),
+        };
+        Wrr::new(weights, values.flag("interleaved"))
     })
 }
 
@@ -57,7 +53,7 @@ struct Share {
 }
 
 #[derive(Debug)]
-struct Wrr {
+pub(crate) struct Wrr {
     interleaved: bool,
     weights: Vec<u64>,
     shares: Vec<Share>,
@@ -68,6 +64,18 @@ struct Wrr {
 }
 
 impl Wrr {
+    pub(crate) fn new(weights: Vec<u64>, interleaved: bool) -> Self {
+        let count = weights.len();
+        Self {
+            interleaved,
+            weights,
+            shares: vec![Share::default(); count],
+            round: 1,
+            order: Order::new(count),
+            done: Order::new(count),
+        }
+    }
+
     /// Puts a queue on the list that its share of this round gives it a place on.
     fn place(&mut self, index: usize) {
         let share = &mut self.shares[index];
@@ -85,6 +93,7 @@ impl Wrr {
     fn next_round(&mut self) -> bool {
         let waiting = self.done.len() > 0;
         self.round += u64::from(waiting);
+        self.done.sort();
         while let Some(index) = self.done.first() {
             self.done.remove_first();
             self.place(index);

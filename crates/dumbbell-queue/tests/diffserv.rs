@@ -108,7 +108,7 @@ fn codepoints_choose_the_class() {
         offer(&mut q, 0, packets(dscp, 1));
     }
     let order: Vec<u8> = drain(&mut q, 0).iter().map(|p| p.dscp).collect();
-    assert_eq!(order, [46, 44, 10, 34, 0, 12, 38, 18, 11, 63]);
+    assert_eq!(order, [46, 44, 0, 10, 34, 18, 12, 38, 11, 63]);
 }
 
 /// RFC 2597 section 4: packets of an AF class leave in order, whatever their drop precedence.
