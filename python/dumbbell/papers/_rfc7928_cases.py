@@ -57,6 +57,8 @@ NOT_COMPARED = {
     "wfq": "serves classes",
     "bls": "serves classes",
     "diffserv": "serves classes",
+    "tbf": "shapes",
+    "htb": "shapes",
     "xcp": "needs XCP senders",
     "abc": "needs users with activities",
     "csfq": "needs labels from an edge",
