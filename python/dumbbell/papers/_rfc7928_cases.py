@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -100,13 +100,13 @@ class Case:
         """With a queue, all starts moved a little by the seed."""
         seconds = self.seconds * 2 // 5 if quick else self.seconds
         table = queue(kind, FAST_BUFFER_PACKETS if self.fast else BUFFER_PACKETS, ecn=self.ecn)
-        flows = [self._flow(flow, place, seed) for place, flow in enumerate(self.flows)]
+        moved = [self._flow(flow, place, seed) for place, flow in enumerate(self.flows)]
         made: dict[str, Any] = {
             "duration": f"{seconds}s",
             "warmup": f"{self.warmup_s}s",
             "interval": "100ms",
             "seed": seed,
-            "flows": [flow for flow in map(_ended_by(seconds), flows) if flow is not None],
+            "flows": [cut for flow in moved if (cut := _cut(flow, seconds)) is not None],
             "probes": list(self.probes),
         }
         if self.both_ways or self.two_queues:
@@ -149,16 +149,13 @@ def queue(kind: str, packets: int, *, ecn: bool) -> dict[str, Any]:
     return table
 
 
-def _ended_by(seconds: int) -> Callable[[dict[str, Any]], dict[str, Any] | None]:
-    """Cuts flows to a shorter run."""
-
-    def cut(flow: dict[str, Any]) -> dict[str, Any] | None:
-        if _milliseconds(flow["start"]) >= 1000 * seconds:
-            return None
-        late = "stop" in flow and _milliseconds(flow["stop"]) > 1000 * seconds
-        return {key: value for key, value in flow.items() if not (late and key == "stop")}
-
-    return cut
+def _cut(flow: dict[str, Any], seconds: int) -> dict[str, Any] | None:
+    """A flow in a run of so many seconds; none if it would begin later."""
+    end_ms = 1000 * seconds
+    if _milliseconds(flow["start"]) >= end_ms:
+        return None
+    late = "stop" in flow and _milliseconds(flow["stop"]) > end_ms
+    return {key: value for key, value in flow.items() if not (late and key == "stop")}
 
 
 def _milliseconds(time: str) -> int:
