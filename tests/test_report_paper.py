@@ -48,6 +48,7 @@ def test_all_is_there(page: Path) -> None:
     for part in ("A title", "RFC 1; RFC 2", "One link.", "at least 9.00 Mbit/s", "9.50 Mbit/s"):
         assert part in text
     assert "1 of 2 statements hold; not: delay." in text
+    assert "This was a quick run" in text
     assert "by queue" in text
     assert "25.0" in text
     assert "dumbbell reproduce some-paper --quick --out DIRECTORY" in text
