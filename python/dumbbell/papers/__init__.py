@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from dumbbell.papers._paper import Paper
 
 _MODULES = {
+    "abc-fairness": "activity_fairness",
     "bbr-cubic-crossing": "buffer_crossing",
     "bbr-over-pie": "delay_target",
     "bbr-talk-loss": "loss_arithmetic",
     "bbr-random-loss": "random_loss",
     "bbr-small-buffer": "small_buffer",
+    "burst-limiting-shaper": "burst_limiting_shaper",
     "cubic-recovery": "cubic_recovery",
     "dualq-coexistence": "dualq_coexistence",
     "pi2-control": "pi2_control",
