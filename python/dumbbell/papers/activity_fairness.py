@@ -64,7 +64,7 @@ def _users(heavy: int, light: int) -> list[dict[str, Any]]:
 
 
 def _go(
-    queue: dict[str, Any], flows: Sequence[dict[str, Any]], rtt_ms: int, seconds: int
+    queue: dict[str, Any], flows: Sequence[dict[str, Any]], rtt_ms: int, seconds: int = 60
 ) -> Result:
     return run_scenario(
         {
@@ -84,21 +84,21 @@ def _goodput(result: Result, prefix: str) -> float:
     )
 
 
-def _ratio(queue: dict[str, Any], users: tuple[int, int], rtt_ms: int, seconds: int) -> float:
+def _ratio(queue: dict[str, Any], users: tuple[int, int], rtt_ms: int) -> float:
     """Mean rate of a heavy user over that of a light one."""
     heavy, light = users
-    result = _go(queue, _users(heavy, light), rtt_ms, seconds)
+    result = _go(queue, _users(heavy, light), rtt_ms)
     return (_goodput(result, "heavy") / heavy) / (_goodput(result, "light") / light)
 
 
-def _udp_ratio(queue: dict[str, Any], mbps: int, seconds: int) -> float:
+def _udp_ratio(queue: dict[str, Any], mbps: int) -> float:
     """Rate of a user with UDP over the mean of five users with a TCP flow each."""
     light = 5
     udp = {
         "id": "udp", "transport": "udp", "host": "udp",
         "traffic": {"kind": "rate", "rate": f"{mbps}Mbit"},
     }  # fmt: skip
-    result = _go(queue, [udp, *_users(0, light)], 50, seconds)
+    result = _go(queue, [udp, *_users(0, light)], 50)
     return _goodput(result, "udp") / max(_goodput(result, "light") / light, 1.0)
 
 
@@ -120,22 +120,21 @@ def _upload_s(burst: str) -> float:
 
 
 def _run(quick: bool) -> Outcome:
-    seconds = 30 if quick else 60
     rtts = (50,) if quick else _RTTS_MS
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         points = [(users, rtt, gamma) for users in _USERS for rtt in rtts for gamma in _GAMMAS]
         ratios = dict(zip(points, pool.map(
-            lambda p: _ratio(_abc(sum(p[0]), p[2]), p[0], p[1], seconds), points
+            lambda p: _ratio(_abc(sum(p[0]), p[2]), p[0], p[1]), points
         ), strict=True))  # fmt: skip
         others = {
-            name: list(pool.map(lambda users, q=queue: _ratio(q, users, 50, seconds), _USERS))
+            name: list(pool.map(lambda users, q=queue: _ratio(q, users, 50), _USERS))
             for name, queue in _OTHERS.items()
         }
-        plain = list(pool.map(lambda mbps: _udp_ratio(_abc(6, 0), mbps, seconds), _UDP_MBPS))
-        tamed = list(pool.map(lambda mbps: _udp_ratio(_abc(6, 3), mbps, seconds), _UDP_MBPS))
+        plain = list(pool.map(lambda mbps: _udp_ratio(_abc(6, 0), mbps), _UDP_MBPS))
+        tamed = list(pool.map(lambda mbps: _udp_ratio(_abc(6, 3), mbps), _UDP_MBPS))
         below, above = pool.map(
             lambda share: _ratio(
-                {**_abc(10, 3, share), "coding": "log"}, (5, 5), 50, seconds
+                {**_abc(10, 3, share), "coding": "log"}, (5, 5), 50,
             ), _REFERENCE,
         )  # fmt: skip
         uploads = list(pool.map(_upload_s, _BURSTS))

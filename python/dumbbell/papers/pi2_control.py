@@ -73,8 +73,9 @@ def _capacity_step(queue: dict[str, Any], phase_s: int) -> Result:
     )
 
 
-def _pair(queue: dict[str, Any], rate_mbps: int, rtt_ms: int, counts: tuple[int, int]) -> float:
-    """Mean rate of a DCTCP flow over that of a CUBIC flow."""
+def _pair(queue: dict[str, Any], point: tuple[int, int], counts: tuple[int, int]) -> float:
+    """Mean rate of a DCTCP flow over a CUBIC flow's, at a rate (Mbit/s) and a base RTT (ms)."""
+    rate_mbps, rtt_ms = point
     result = run_scenario(
         {
             "duration": "60s",
@@ -121,9 +122,9 @@ def _run(quick: bool) -> Outcome:
             lambda queue: _load_step(queue, phase_s), (_PIE, _PI2)), strict=True))  # fmt: skip
         drops = dict(zip(("PIE", "PI2"), pool.map(
             lambda queue: _capacity_step(queue, phase_s), (_PIE, _PI2)), strict=True))  # fmt: skip
-        pi2 = list(pool.map(lambda point: _pair(_PI2, *point, (1, 1)), grid))
-        pie = list(pool.map(lambda point: _pair(_PIE, *point, (1, 1)), grid))
-        mixes = list(pool.map(lambda counts: _pair(_PI2, 40, 10, counts), _MIXES))
+        pi2 = list(pool.map(lambda point: _pair(_PI2, point, (1, 1)), grid))
+        pie = list(pool.map(lambda point: _pair(_PIE, point, (1, 1)), grid))
+        mixes = list(pool.map(lambda counts: _pair(_PI2, (40, 10), counts), _MIXES))
     peaks = {name: _peak_ms(result, phase_s, 2 * phase_s) for name, result in drops.items()}
     end = len(_STEPS) * phase_s
     overshoot = {name: _peak_ms(r, phase_s, end) for name, r in loads.items()}
