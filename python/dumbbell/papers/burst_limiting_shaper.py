@@ -199,11 +199,12 @@ PAPER = Paper(
     source="Finzi, Lochin, Mifdaoui and Frances, GLOBECOM 2017; talk at IETF 99",
     setup=(
         "AF and DF send UDP at the rate of a 10 Mbit/s link, EF eight UDP flows at slightly "
-        "different rates that add up to 25 to 76 % of it. EF goes first; AF and DF share the rest "
-        "by weighted round robin, or by a burst limiting shaper designed for 50 % of EF, with "
-        "bursts of 100 frames. The link and packet sizes of the paper are not known to us. The talk "
-        "gives the shares for w = 0.5; the uncertainty area is the integral over w of the spread of "
-        "AF's share for EF from 25 to 75 %. EF's delay is that of a ping each 100 ms."
+        "different rates that add up to 25 to 76 % of it. EF goes first; AF and DF share the "
+        "rest by weighted round robin, or by a burst limiting shaper designed for 50 % of EF, "
+        "with bursts of 100 frames. The link and packet sizes of the paper are not known to us. "
+        "The talk gives the shares for w = 0.5; the uncertainty area is the integral over w of "
+        "the spread of AF's share for EF from 25 to 75 %. EF's delay is that of a ping each 100 "
+        "ms."
     ),
     run=_run,
 )
