@@ -160,7 +160,7 @@ impl Default for Flow {
             set: Set::None,
             hosts: Pair::default(),
             deficit: 0,
-            cobalt: Cobalt::default(),
+            cobalt: Cobalt::of_linux(),
             before: NONE,
             next: NONE,
         }

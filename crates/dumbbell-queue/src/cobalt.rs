@@ -169,6 +169,8 @@ struct Schedule {
     next: Nanos,
     count: u32,
     signalling: bool,
+    /// The gap is still zero, see [`Cobalt::of_linux`].
+    unset: bool,
 }
 
 /// What a [`Schedule`] says of the packet that leaves.
@@ -183,6 +185,7 @@ struct Step {
 impl Schedule {
     fn advance(&mut self, interval: Nanos) {
         let gap = match self.count {
+            _ if self.unset => 0,
             0 | 1 => interval,
             count => (interval as f64 / f64::from(count).sqrt()) as Nanos,
         };
@@ -207,18 +210,22 @@ impl Schedule {
         step
     }
 
+    fn set_count(&mut self, count: u32, interval: Nanos) {
+        self.count = count;
+        self.unset = false;
+        self.advance(interval);
+    }
+
     /// Slows down by all the steps that fell due; tells whether it still lies in the past.
     fn calm(&mut self, now: Nanos, interval: Nanos) -> bool {
         while self.count > 0 && now >= self.next {
-            self.count -= 1;
-            self.advance(interval);
+            self.set_count(self.count - 1, interval);
         }
         now > self.next
     }
 
     fn signalled(&mut self, now: Nanos, interval: Nanos) -> Step {
-        self.count = self.count.saturating_add(1);
-        self.advance(interval);
+        self.set_count(self.count.saturating_add(1), interval);
         Step { due: false, late: now > self.next }
     }
 
@@ -235,8 +242,7 @@ impl Schedule {
     fn idle(&mut self, now: Nanos, interval: Nanos) {
         self.signalling = false;
         if self.count > 0 && now >= self.next {
-            self.count -= 1;
-            self.advance(interval);
+            self.set_count(self.count - 1, interval);
         }
     }
 }
@@ -272,6 +278,12 @@ pub(crate) struct Cobalt {
 }
 
 impl Cobalt {
+    /// As in Linux's sch_cake, where the gap of a queue is zero until its count first changes: the first
+    /// time that a queue is over target, its second packet is signalled.
+    pub(crate) fn of_linux() -> Self {
+        Self { ce: Schedule { unset: true, ..Schedule::default() }, ..Self::default() }
+    }
+
     pub(crate) fn count(&self) -> u32 {
         self.ce.count
     }
@@ -496,7 +508,7 @@ mod tests {
     /// 100/sqrt(2), 100 and 100 ms apart (counts 2, 1 and 0), wherever it is looked at.
     #[test]
     fn the_schedule_decays_as_it_grew() {
-        let busy = Schedule { next: 1000 * MS, count: 3, signalling: true };
+        let busy = Schedule { next: 1000 * MS, count: 3, signalling: true, unset: false };
         let count_at = |now| {
             let mut schedule = busy;
             assert!(!schedule.step(now, 100 * MS, false).due);
