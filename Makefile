@@ -58,18 +58,22 @@ bench: build
 	$(BIN)/python benches/peers.py --out target/bench/peers.json
 	$(BIN)/python benches/speed.py --out target/bench/speed.json
 	cargo run --release --locked -q -p dumbbell-cc --example ack_cost > target/bench/ack_cost.json
+	cargo bench --locked -q -p dumbbell-queue --bench queues > target/bench/queues.json
 	$(BIN)/python benches/report.py target/bench/speed.json target/bench/peers.json \
-		target/bench/ack_cost.json --out docs/performance.md
+		target/bench/ack_cost.json target/bench/queues.json --out docs/performance.md
 
 # How right it is: against a real Linux kernel, and the field's own bug reports as scenarios with checks.
 validate: build
 	$(BIN)/python -m dumbbell._validation_report tests/reference docs
 	$(BIN)/dumbbell cases run
 
-# Coverage-guided fuzzing of what controllers are told, for as long as FUZZ_TIME; needs a nightly toolchain.
+# Coverage-guided fuzzing of what controllers are told and of what queues are given, for as long as
+# FUZZ_TIME each; needs a nightly toolchain.
 fuzz: target/tools/bin/cargo-bolero
 	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo +nightly bolero test -p dumbbell-cc \
 		--engine libfuzzer -T $(FUZZ_TIME) any_events_leave_a_controller_usable
+	PATH="$(CURDIR)/target/tools/bin:$$PATH" cargo +nightly bolero test -p dumbbell-queue \
+		--engine libfuzzer -T $(FUZZ_TIME) any_calls_keep_the_laws
 
 target/tools/bin/cargo-bolero:
 	cargo install cargo-bolero --version 0.13.5 --locked --root target/tools

@@ -1,6 +1,6 @@
-"""Turn the results of `speed.py`, `peers.py` and `ack_cost` into docs/performance.md.
+"""Turn the results of `speed.py`, `peers.py`, `ack_cost` and `queues` into docs/performance.md.
 
-python benches/report.py speed.json peers.json ack_cost.json --out docs/performance.md
+python benches/report.py speed.json peers.json ack_cost.json queues.json --out docs/performance.md
 """
 
 from __future__ import annotations
@@ -130,7 +130,24 @@ def ack_section(costs: dict[str, float]) -> list[str]:
     ]
 
 
-def page(speed: Document, peers: Document, ack_costs: dict[str, float]) -> str:
+def queue_section(costs: dict[str, float]) -> list[str]:
+    cheapest_first = sorted(costs.items(), key=lambda item: item[1])
+    return [
+        "## Cost of a packet in a queue",
+        "",
+        "What a queue with its default parameters takes for a packet, enqueue and dequeue "
+        "together, best of five runs of a million: a steady backlog of 50 packets of 8 flows, "
+        "below any delay that queues act on (`cargo bench -p dumbbell-queue --bench queues`). With "
+        "10 and 100,000 flows one packet of each waits, and FQ-CoDel has 65,536 queues. Making the "
+        "packet is part of it; what is above `fifo` is the queue's own.",
+        "",
+        *table(["queue", "ns"], [[name, f"{cost:.1f}"] for name, cost in cheapest_first]),
+    ]
+
+
+def page(
+    speed: Document, peers: Document, ack_costs: dict[str, float], queue_costs: dict[str, float]
+) -> str:
     rows = speed["measurements"] + peers["measurements"]
     machine = speed["machine"]
     versions = sorted({f"{row['simulator']} {row['version']}" for row in rows})
@@ -176,6 +193,7 @@ def page(speed: Document, peers: Document, ack_costs: dict[str, float]) -> str:
         ]
     lines += [
         *ack_section(ack_costs),
+        *queue_section(queue_costs),
         "## Every run",
         "",
         "Shorter simulated times stand where the whole scenario takes minutes. A utilisation far "
@@ -192,9 +210,10 @@ def main() -> int:
     parser.add_argument("speed", type=Path, help="what speed.py wrote")
     parser.add_argument("peers", type=Path, help="what peers.py wrote")
     parser.add_argument("ack_cost", type=Path, help="what the example ack_cost wrote")
+    parser.add_argument("queues", type=Path, help="what the benchmark queues wrote")
     parser.add_argument("--out", type=Path, default=Path("docs/performance.md"))
     arguments = parser.parse_args()
-    files = (arguments.speed, arguments.peers, arguments.ack_cost)
+    files = (arguments.speed, arguments.peers, arguments.ack_cost, arguments.queues)
     documents = [json.loads(file.read_text()) for file in files]
     arguments.out.write_text(page(*documents))
     return 0
