@@ -15,6 +15,7 @@ use rand_pcg::Pcg32;
 use serde_json::{Map, json};
 
 use crate::backlog::Backlog;
+use crate::classes::DSCPS;
 use crate::meter::TokenBucket;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::pie::{self, Pie, PieParams};
@@ -100,6 +101,20 @@ pub(crate) fn info() -> QueueInfo {
             .at_most(1.0),
             time("target", 15_000_000, "Delay that pie aims at"),
             time("base", 20_000_000, "Delay from which on form queue drops at average activity"),
+            ParamInfo::new(
+                "priority_dscp",
+                Unit::Dscps,
+                json!([]),
+                "Packets that are sent before others, for real-time users",
+            ),
+            ParamInfo::new(
+                "priority_factor",
+                Unit::Number,
+                2.0,
+                "How much such a packet counts in its user's activity, so that bulk gains nothing",
+            )
+            .at_least(1.0)
+            .at_most(1000.0),
             ParamInfo::new("ecn", Unit::Bool, false, "Mark ECN-capable packets, not drop them"),
             ParamInfo::new("limit", Unit::Packets, 1000, "Most packets held; tail drop")
                 .at_least(1.0),
@@ -140,7 +155,13 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> B
         }
     };
     let meter = Meter::from_values(values)?;
+    let mut urgent = [false; DSCPS];
+    for dscp in values.dscps("priority_dscp") {
+        urgent[usize::from(dscp)] = true;
+    }
     Ok(Box::new(Abc {
+        urgent,
+        factor: values.number("priority_factor"),
         meter: values.flag("meter").then_some(meter),
         average: Average::new(values.number("average_memory")),
         adjustment: Adjustment {
@@ -154,6 +175,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> B
         max: values.number("max"),
         ecn: values.flag("ecn"),
         limit: values.whole("limit"),
+        first: Backlog::default(),
         backlog: Backlog::default(),
         counters: Counters::default(),
     }))
@@ -231,11 +253,10 @@ impl Meter {
         })
     }
 
-    /// The activity that a packet gets.
-    fn measure(&mut self, now: Nanos, packet: &impl Packet) -> f64 {
+    /// The activity that a packet gets, which counts as so many bytes.
+    fn measure(&mut self, now: Nanos, packet: &impl Packet, bytes: f64) -> f64 {
         // Bytes in a nanosecond.
         let reference = self.references.of(packet) / 8e9;
-        let bytes = f64::from(packet.bytes());
         let user = self.users.entry(packet.source()).or_insert_with(|| User {
             since: now,
             // The first packet starts the clock: the others came in the time since. Counted too, it
@@ -253,7 +274,7 @@ impl Meter {
         let multiple = |sum: f64| sum / (time * reference).max(bytes);
         let tolerated = self.burst > 0 && {
             user.bucket.fill(now);
-            user.bucket.take(packet.bytes())
+            user.bucket.take(bytes as u32)
         };
         if self.utilisation {
             user.tokens.add(now, self.memory, if tolerated { bytes } else { 0.0 });
@@ -341,6 +362,9 @@ enum Aqm {
 
 #[derive(Debug)]
 struct Abc<P> {
+    /// Whether a DSCP goes first, and how much its packets count in the meter.
+    urgent: [bool; DSCPS],
+    factor: f64,
     meter: Option<Meter>,
     average: Average,
     adjustment: Adjustment,
@@ -350,6 +374,8 @@ struct Abc<P> {
     max: f64,
     ecn: bool,
     limit: u64,
+    /// Packets that go first, and the others.
+    first: Backlog<P>,
     backlog: Backlog<P>,
     counters: Counters,
 }
@@ -360,16 +386,28 @@ fn linear(delay: f64, min: f64, max: f64, probability: f64) -> f64 {
 }
 
 impl<P: Packet> Abc<P> {
-    /// Nanoseconds.
+    /// Packets and bytes of both queues.
+    fn held(&self) -> (u64, u64) {
+        let (first, rest) = (&self.first, &self.backlog);
+        (first.packets() + rest.packets(), first.bytes() + rest.bytes())
+    }
+
+    /// Nanoseconds; of both queues, so that packets that go first are dropped too where they leave
+    /// nothing for the others.
     fn delay(&self, now: Nanos) -> f64 {
         match self.byte_time {
-            Some(byte_time) => self.backlog.bytes() as f64 * byte_time,
-            None => self.backlog.oldest().map_or(0.0, |since| now.saturating_sub(since) as f64),
+            Some(byte_time) => self.held().1 as f64 * byte_time,
+            None => {
+                let oldest =
+                    [self.first.oldest(), self.backlog.oldest()].into_iter().flatten().min();
+                oldest.map_or(0.0, |since| now.saturating_sub(since) as f64)
+            }
         }
     }
 
     fn judge(&mut self, now: Nanos, activity: f64, average: f64) -> Verdict {
         let delay = self.delay(now);
+        let (_, bytes) = self.held();
         let adjustment = self.adjustment;
         let relative = activity / average;
         let signal = match &mut self.aqm {
@@ -378,8 +416,8 @@ impl<P: Packet> Abc<P> {
                 uniform(random) < adjustment.probability(base, relative)
             }
             Aqm::Pie { pie, random } => {
-                pie.catch_up(now, self.backlog.bytes());
-                let base = pie.probability(self.backlog.bytes());
+                pie.catch_up(now, bytes);
+                let base = pie.probability(bytes);
                 uniform(random) < adjustment.probability(base, relative)
             }
             Aqm::Threshold(base) => {
@@ -397,8 +435,11 @@ impl<P: Packet> Abc<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
     fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
+        let urgent = self.urgent[usize::from(packet.dscp()) % DSCPS];
         if let Some(meter) = &mut self.meter {
-            packet.set_label(meter.measure(now, &packet) as f32);
+            let factor = if urgent { self.factor } else { 1.0 };
+            let bytes = f64::from(packet.bytes()) * factor;
+            packet.set_label(meter.measure(now, &packet, bytes) as f32);
         }
         let label = f64::from(packet.label());
         if label > 0.0 {
@@ -411,7 +452,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
             (_, true) => (average, average),
             (_, false) => (1.0, 1.0),
         };
-        if self.backlog.packets() >= self.limit {
+        if self.held().0 >= self.limit {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
@@ -419,16 +460,17 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
         let Some((packet, outcome)) = verdict.carry_out(packet, &mut self.counters, dropped) else {
             return Enqueued::Dropped;
         };
-        self.backlog.push(now, packet);
+        let queue = if urgent { &mut self.first } else { &mut self.backlog };
+        queue.push(now, packet);
         outcome
     }
 
     fn dequeue(&mut self, now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
-        let backlog = self.backlog.bytes();
+        let (_, backlog) = self.held();
         if let Aqm::Pie { pie, .. } = &mut self.aqm {
             pie.catch_up(now, backlog);
         }
-        let Some(packet) = self.backlog.pop() else {
+        let Some(packet) = self.first.pop().or_else(|| self.backlog.pop()) else {
             return Dequeued::Empty;
         };
         if let Aqm::Pie { pie, .. } = &mut self.aqm {
@@ -440,11 +482,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
     }
 
     fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
+        self.held().0
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+        self.held().1
     }
 
     fn counters(&self) -> Counters {

@@ -13,7 +13,7 @@ const BYTES: u32 = 1500;
 const PACKET_TIME: Nanos = 1_200_000;
 
 /// Users that send at rates in Mbit/s; gives what each got in Mbit/s in the last three quarters of the
-/// time, and the mean delay in ms.
+/// time, and the mean delay in ms. The first has DSCP 1.
 fn run(queue: &mut Queue, rates: &[f64], seconds: u64) -> (Vec<f64>, f64) {
     let interval = |rate: f64| (f64::from(BYTES) * 8e3 / rate) as Nanos;
     let end = seconds * 1000 * MS;
@@ -32,7 +32,8 @@ fn run(queue: &mut Queue, rates: &[f64], seconds: u64) -> (Vec<f64>, f64) {
                 break;
             }
             let seq = first.remove();
-            queue.enqueue(at, TestPacket::new(user as u32, seq, BYTES), &mut dropped);
+            let packet = TestPacket::new(user as u32, seq, BYTES).with_dscp(u8::from(user == 0));
+            queue.enqueue(at, packet, &mut dropped);
             arrivals.insert((at + interval(rates[user]), user), seq + 1);
         }
         if let Dequeued::Packet(packet) = queue.dequeue(now, &mut dropped)
@@ -228,6 +229,41 @@ fn bursts_are_tolerated() {
     assert!((0.95..=1.0).contains(&used[199]), "{}", used[199]);
 }
 
+/// IEEE Access 2018, abstract: a class for real-time users with strict priority. A user within its share
+/// waits for the packet on the link only; one that floods the class takes what the others leave, and the
+/// more its packets count, the less it is.
+#[test]
+fn real_time_users_go_first_and_starve_nobody() {
+    let params = |urgent: u8| json!({"meter": true, "priority_dscp": [urgent]});
+    let (got, _) = run(&mut queue("abc", params(1)), &RATES, 40);
+    assert!(near(&got, (2.0, 2.0)), "{got:?}");
+    let flood = |factor: f64| {
+        let params = json!({"meter": true, "gamma": 1.0, "priority_dscp": [1],
+            "priority_factor": factor});
+        run(&mut queue("abc", params), &RATES, 40).0[0]
+    };
+    assert!(flood(2.0) < 0.9 * flood(1.0), "{} {}", flood(2.0), flood(1.0));
+
+    let mut q = queue("abc", params(46));
+    let mut dropped = Dropped::new();
+    let mut longest = 0;
+    for n in 0..20_000_u64 {
+        let at = n * PACKET_TIME / 2;
+        q.enqueue(at, TestPacket::new(1, n, BYTES), &mut dropped);
+        if n % 40 == 0 {
+            q.enqueue(at, TestPacket::new(2, n, BYTES).with_dscp(46), &mut dropped);
+        }
+        if n % 2 == 1
+            && let Dequeued::Packet(packet) = q.dequeue(at, &mut dropped)
+            && packet.flow == 2
+        {
+            longest = longest.max(at - packet.at);
+        }
+    }
+    assert!(longest <= PACKET_TIME, "{longest}");
+    assert!(dropped.iter().all(|d| d.0.flow == 1));
+}
+
 #[test]
 fn delay_is_of_length_or_of_the_oldest_packet() {
     // A queue of 25 packets, 30 ms, that has only just come: by length packets are dropped.
@@ -296,6 +332,7 @@ fn every_parameter_reaches_the_queue() {
         json!({"min": 10 * MS}),
         json!({"max": 100 * MS}),
         json!({"probability": 0.5}),
+        json!({"priority_dscp": [1]}),
         json!({"ecn": true}),
         json!({"limit": 20}),
     ] {
@@ -305,6 +342,7 @@ fn every_parameter_reaches_the_queue() {
     differs(json!({"coding": "log"}), json!({"coding": "quantised"}));
     differs(json!({"aqm": "pie"}), json!({"target": 5 * MS}));
     differs(json!({"form": "queue"}), json!({"base": 10 * MS}));
+    differs(json!({"priority_dscp": [1]}), json!({"priority_factor": 1.0}));
 }
 
 #[test]
