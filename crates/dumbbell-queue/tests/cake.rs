@@ -234,6 +234,35 @@ fn overflow_drops_from_the_fattest_flow() {
     assert_eq!(drain(&mut q, 0).len(), 0);
 }
 
+/// Three times as many flows as queues, so that queues are shared and hosts change under them: nothing is
+/// lost, and in the end nothing is left.
+#[test]
+fn more_flows_than_queues_lose_nothing() {
+    for isolation in ["triple-isolate", "dual-srchost", "dual-dsthost", "hosts", "flows"] {
+        let params = json!({
+            "isolation": isolation, "bandwidth": 100_000_000, "ingress": true, "cells": "atm",
+            "memory_limit": 2_000_000, "ack_filter": "on", "diffserv": "diffserv4",
+        });
+        let mut q = queue("cake", params);
+        let mut dropped = Dropped::new();
+        let (mut now, mut sent, mut random) = (0, 0, 1_u32);
+        for n in 0..20_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (flow, dscp) = ((random >> 8) % 3072, [0, 0, CS1, EF][(random >> 20) as usize % 4]);
+            let p = packet(flow, n).with_dscp(dscp).between(flow % 1500, flow % 1700);
+            q.enqueue(now, TestPacket { ack: random >> 31 == 1, ..p }, &mut dropped);
+            now += 90_000;
+            sent += u64::from(matches!(q.dequeue(now, &mut dropped), Dequeued::Packet(_)));
+            assert_eq!(n + 1, sent + dropped.len() as u64 + q.backlog_packets());
+        }
+        while wait(&mut q, &mut now).is_some() {}
+        assert_eq!((q.backlog_packets(), q.backlog_bytes()), (0, 0));
+        let c = q.counters();
+        assert_eq!(c.offered, c.dequeued + c.dropped());
+        assert!(c.dropped_overflow > 0 && c.dropped_ack_filter > 0, "{c:?}");
+    }
+}
+
 /// The default limit in memory is four intervals' worth of the bandwidth, at least 4 MiB.
 #[test]
 fn memory_follows_the_bandwidth() {
