@@ -49,7 +49,8 @@ CONTENDERS: dict[str, Contender] = {
     "cake": Contender("CoDel", fair=True),
     "fq_pie": Contender("PI", fair=True),
 }
-QUICK = ("fifo", "codel", "pie", "fq_codel")
+QUICK = (TAIL_DROP, "codel", "pie", "fq_codel")
+"""Those of a quick run."""
 NOT_COMPARED = {
     "prio": "serves classes",
     "drr": "serves classes",
@@ -129,11 +130,6 @@ class Case:
             {"from": "left", "to": "middle", "delay": "25ms", **link},
             {"from": "middle", "to": "right", "delay": "25ms", **link},
         ]
-
-
-def contenders(*, quick: bool = False) -> list[str]:
-    """The queues that are compared, as far as the engine has them."""
-    return [kind for kind in (QUICK if quick else CONTENDERS) if kind in builtin().queues]
 
 
 def queue(kind: str, packets: int, *, ecn: bool) -> dict[str, Any]:

@@ -38,8 +38,9 @@ _RENO_ALONE_USES = 75
 """Percent that one Reno flow uses of a link without any buffer: it goes from a half to the whole
 and back."""
 
-_TO_BE_TUNED = {"red"}
-"""RFC 7567 section 4.3: an AQM should do without; RED's thresholds depend on link and load."""
+_TO_BE_TUNED = {"red", "sfb"}
+"""RFC 7567 section 4.3: an AQM should do without; their thresholds in bytes and packets depend on
+link and load."""
 AQMS = frozenset(
     kind for kind, one in CONTENDERS.items() if one.law not in ("no law", "marks only")
 ) - frozenset(_TO_BE_TUNED)
