@@ -4,8 +4,8 @@
 
 Two flows, the second 10 s after the first, at 20 Mbit/s and 40 ms behind a drop-tail queue of one
 bandwidth-delay product. Those that steer by the fraction of marks get a queue that marks all that
-has waited too long. No queue here sets the SCE codepoint yet, so the SCE controllers are drawn as
-they are behind one that marks with CE only. The rate controller has no window worth drawing.
+has waited too long, those that steer by SCE one that sets it, XCP its router. The rate controller
+has no window worth drawing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,15 @@ COLOURS = 48
 UNDRAWN = {"rate"}
 
 DROP_TAIL = {"kind": "fifo", "limit": "1bdp"}
-CODEL = {"kind": "codel", "ecn": True}
-# With these, the control law of CoDel stays out, and only the threshold marks.
-THRESHOLD = CODEL | {"target": "1s", "interval": "10s"}
+STEP = {"kind": "step", "limit": "1bdp"}
 QUEUES: dict[str, tuple[dict[str, Any], str]] = {
     # RFC 8257 section 3.1 asks for at least a seventh of the bandwidth-delay product.
-    "dctcp": (THRESHOLD | {"ce_threshold": "6ms"}, "a queue that marks with CE what waits 6 ms"),
-    "prague": (THRESHOLD | {"ce_threshold": "1ms"}, "a queue that marks with CE what waits 1 ms"),
+    "dctcp": (STEP | {"threshold_time": "6ms"}, "a queue that marks with CE what waits 6 ms"),
+    "prague": (STEP | {"threshold_time": "1ms"}, "a queue that marks with CE what waits 1 ms"),
     "xcp": ({"kind": "xcp", "limit": "1bdp"}, "XCP's router"),
     **dict.fromkeys(
         ("reno-sce", "dctcp-sce", "cubic-sce"),
-        (CODEL, "CoDel, which marks with CE and never with SCE"),
+        ({"kind": "sce"}, "a queue that sets SCE from 2.5 ms on and CE from 5 ms on"),
     ),
 }
 

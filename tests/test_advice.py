@@ -57,7 +57,7 @@ def test_marks_that_the_controller_ignores() -> None:
 @pytest.mark.parametrize("name", list(builtin().queues))
 def test_what_is_said_of_marking_is_true(name: str) -> None:
     """An ECN flow is marked in the run if and only if the queue is said to mark."""
-    result = dumbbell.run(scenario(name, ecn="accurate", count=4, cc="prague"))
+    result = dumbbell.run(scenario(name, ecn=True, count=4))
     said = marks({"kind": name, "params": {}}, builtin())
     assert (result.summary["links"][0]["marks"] > 0) == said
 

@@ -158,7 +158,9 @@ def test_compare_all_without_a_scenario(
     path = ["--rate", "10Mbit", "--rtt", "40ms"]
     short = ["--set", "duration=2s", "--set", "warmup=0s"]
     status, out, err = call(capsys, "compare", "--cc", "all,fixed", *path, *short)
-    assert (status, err) == (0, "")
+    assert status == 0
+    # Those that steer by marks or by routers get none from a FIFO.
+    assert all("on its way" in line for line in err.splitlines())
     steering = {n for n, e in builtin().controllers.items() if e.signals != ("none",)}
     assert {"reno", "cubic", "bbr"} <= steering
     assert not steering & {"fixed", "rate"}

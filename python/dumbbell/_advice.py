@@ -9,7 +9,7 @@ from dumbbell._registry import Registry
 from dumbbell._resolve import FRAME_BYTES
 from dumbbell._units import format_rate, format_time
 
-_ALWAYS_MARK = frozenset({"step", "pi2", "dualpi2", "sce", "cake"})
+_ALWAYS_MARK = frozenset({"step", "pi2", "dualpi2", "sfb", "cake"})
 """Queues that mark whatever is ECN-capable and have no switch for it."""
 _SCE = frozenset({"sce", "cnq", "lfq", "cake"})
 _ECN_SIGNALS = frozenset({"ecn", "ce-fraction", "sce"})
