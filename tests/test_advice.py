@@ -62,6 +62,12 @@ def test_what_is_said_of_marking_is_true(name: str) -> None:
     assert (result.summary["links"][0]["marks"] > 0) == said
 
 
+def test_xcp_without_a_router() -> None:
+    (line,) = prepare(scenario("fifo", cc="xcp")).warnings
+    assert line == "flow xcp-1: xcp obeys routers and there is none on its way (fifo)"
+    assert prepare(scenario("xcp", cc="xcp")).warnings == []
+
+
 def test_warnings_are_printed_and_kept(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "s.toml"
     file.write_text(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dumbbell._registry import Registry
@@ -13,6 +13,7 @@ _ALWAYS_MARK = frozenset({"step", "pi2", "dualpi2", "sfb", "cake"})
 """Queues that mark whatever is ECN-capable and have no switch for it."""
 _SCE = frozenset({"sce", "cnq", "lfq", "cake"})
 _ECN_SIGNALS = frozenset({"ecn", "ce-fraction", "sce"})
+_ROUTERS = frozenset({"xcp"})
 _DELAY_TARGETS = ("codel", "cobalt", "sce", "cnq", "lfq")
 """Parts of the names of queues whose target is compared with the time of a single packet."""
 
@@ -54,15 +55,20 @@ def _of_flow(
     entry = registry.controllers.get(transport.get("cc", {}).get("kind", ""))
     if entry is None:
         return
+    route = [
+        links[i]["queue"] for i in flow["route"] if links[i]["capacity"]["kind"] != "unlimited"
+    ]
+    kinds = ", ".join(queue["kind"] for queue in route)
+    if route and "feedback" in entry.signals and not _has(route, _ROUTERS, registry):
+        yield (
+            f"{entry.name} alone",
+            f"{entry.name} obeys routers and there is none on its way ({kinds})",
+        )
     mode = transport["ecn"]
     steers_by = set(entry.signals) & {"ce-fraction", "sce"}
     if mode == "off" or (mode is None and not steers_by):
         return
-    route = [
-        links[i]["queue"] for i in flow["route"] if links[i]["capacity"]["kind"] != "unlimited"
-    ]
     marking = [queue for queue in route if marks(queue, registry)]
-    kinds = ", ".join(queue["kind"] for queue in route)
     if route and not marking:
         yield (
             f"{entry.name} unmarked",
@@ -87,6 +93,10 @@ def marks(queue: Mapping[str, Any], registry: Registry) -> bool:
         kind in _ALWAYS_MARK or params.get("ecn") is True or params.get("ce_threshold") is not None
         for kind, params in _queues(queue, registry)
     )
+
+
+def _has(route: Iterable[Mapping[str, Any]], kinds: frozenset[str], registry: Registry) -> bool:
+    return any(kind in kinds for queue in route for kind, _ in _queues(queue, registry))
 
 
 def _sends_sce(queue: Mapping[str, Any], registry: Registry) -> bool:
