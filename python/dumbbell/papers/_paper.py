@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 AGREES, DIFFERS = "agrees", "differs"
 
-STEP_MARKS = {
-    "kind": "codel", "ecn": True, "ce_threshold": "1ms", "target": "1s", "interval": "10s",
-}  # fmt: skip
-"""A queue that marks what waited for more than 1 ms; CoDel's own law never comes into play."""
+STEP_MARKS = {"kind": "step", "threshold_time": "1ms"}
+"""A queue that marks what waited for more than 1 ms."""
 
 
 @dataclass(frozen=True)
