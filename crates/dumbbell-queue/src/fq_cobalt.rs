@@ -4,7 +4,7 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::cobalt::{Cobalt, CobaltParams, Leaving, Sce};
-use crate::flow_queue::{FlowQueues, FlowSource, MOST_PACKETS, Salt, flows_info};
+use crate::flow_queue::{FlowQueues, FlowSource, MOST_PACKETS, Salt, flows_info, quantum_info};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
@@ -14,9 +14,7 @@ use crate::{
 pub(crate) fn queueing_info(flows: u64) -> [ParamInfo; 3] {
     [
         flows_info(flows),
-        ParamInfo::new("quantum", Unit::Bytes, 1514, "Bytes that a queue sends in a round")
-            .at_least(256.0)
-            .at_most(1_048_576.0),
+        quantum_info(),
         ParamInfo::new("limit", Unit::Packets, 10_240, "Most packets held by all queues")
             .at_least(1.0)
             .at_most(MOST_PACKETS),

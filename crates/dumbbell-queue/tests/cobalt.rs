@@ -16,6 +16,16 @@ fn ect0() -> TestPacket {
     TestPacket::new(1, 0, PACKET).with_ecn(Ecn::Ect0)
 }
 
+fn variable(q: &common::Queue, wanted: &str) -> f64 {
+    let mut found = None;
+    q.record(&mut |name, value| {
+        if name == wanted {
+            found = Some(value);
+        }
+    });
+    found.unwrap()
+}
+
 fn times_with(trace: &common::Trace, ecn: Ecn) -> Vec<u64> {
     trace.delivered.iter().filter(|d| d.1.ecn == ecn).map(|d| d.0 / MS).collect()
 }
@@ -46,15 +56,7 @@ fn golden_signals_under_constant_overload() {
 fn the_count_decays_while_the_delay_is_under_target() {
     let mut q = queue("cobalt", json!({}));
     overload(&mut q, ect0(), 0, 600 * MS);
-    let count = |q: &common::Queue| {
-        let mut found = None;
-        q.record(&mut |name, value| {
-            if name == "cobalt_count" {
-                found = Some(value);
-            }
-        });
-        found.unwrap()
-    };
+    let count = |q: &common::Queue| variable(q, "cobalt_count");
     assert_eq!(count(&q), 13.0);
     drain(&mut q, 600 * MS);
     let mut dropped = Dropped::new();
@@ -63,8 +65,8 @@ fn the_count_decays_while_the_delay_is_under_target() {
         assert!(matches!(q.dequeue(now, &mut dropped), Dequeued::Packet(_)));
         count(q)
     };
-    // Due at 572.12 + 100/sqrt(13) = 599.85 ms (signalled at 600 by the drain), then 626.6 ms;
-    // from there on a step down: 12, and at + 100/sqrt(13) = 654.3 ms the next.
+    // A signal was due at 572.12 + 100/sqrt(13) = 599.85 ms and given at 600, in the drain. The next step
+    // is due at 626.58 ms and goes down, to 13, the one after it 100/sqrt(13) ms later.
     let before = light(&mut q, 601 * MS);
     let mut now = 601 * MS;
     let mut steps = vec![];
@@ -102,15 +104,7 @@ fn a_stall_is_signalled_with_the_second_packet() {
 #[test]
 fn blue_steps_once_per_target() {
     let mut q = queue("cobalt", json!({"limit": 1}));
-    let blue = |q: &common::Queue| {
-        let mut found = None;
-        q.record(&mut |name, value| {
-            if name == "blue_probability" {
-                found = Some(value);
-            }
-        });
-        found.unwrap()
-    };
+    let blue = |q: &common::Queue| variable(q, "blue_probability");
     let at = |q: &mut common::Queue, now| offer(q, now, [ect0(), ect0(), ect0()]).0;
     assert_eq!(at(&mut q, 6 * MS), [Enqueued::Accepted, Enqueued::Dropped, Enqueued::Dropped]);
     assert_eq!(blue(&q), 1.0 / 256.0);
@@ -181,19 +175,13 @@ fn each_parameter_reaches_the_queue() {
     // A sure drop by BLUE as soon as the delay is over the threshold, at 42 ms.
     let blue = json!({"blue_threshold": 20 * MS + MS / 2, "blue_increment": 1.0});
     assert_eq!(first(blue), (Some(42), None));
-    assert_eq!(first(json!({"limit": 50})).0.is_some(), true);
+    assert!(first(json!({"limit": 50})).0.is_some());
 
     let left = |decrement: f64| {
         let mut q = queue("cobalt", json!({"limit": 1, "blue_decrement": decrement}));
         offer(&mut q, 6 * MS, [ect0(), ect0()]);
         drain(&mut q, 20 * MS);
-        let mut blue = 1.0;
-        q.record(&mut |name, value| {
-            if name == "blue_probability" {
-                blue = value;
-            }
-        });
-        blue
+        variable(&q, "blue_probability")
     };
     assert_eq!(left(1.0), 0.0);
     assert!(left(0.001) > 0.0);
