@@ -153,7 +153,8 @@ fn main() {
     }
     if chosen("fq_codel") {
         for flows in MANY {
-            let params = [("flows", 65_536), ("limit", 2 * flows)];
+            let bytes = 4096 * flows;
+            let params = [("flows", 65_536), ("limit", 2 * flows), ("memory_limit", bytes)];
             let params = params.map(|(name, value)| (name.to_owned(), json!(value)));
             let cost = best("fq_codel", &params.into_iter().collect(), flows, u64::from(flows));
             costs.insert(format!("fq_codel, {flows} flows"), json!(cost));
