@@ -83,7 +83,6 @@ struct Totals<P> {
     packets: u64,
     bytes: u64,
     largest_packet: u32,
-    waiting: usize,
 }
 
 /// One queue of a [`FlowStore`], to take packets from.
@@ -131,7 +130,6 @@ impl<P: Packet> FlowSource<'_, P> {
         self.bytes.set(self.index, self.bytes.get(self.index) - bytes);
         self.totals.packets -= 1;
         self.totals.bytes -= bytes;
-        self.totals.waiting -= usize::from(self.chain.is_empty());
     }
 
     pub(crate) fn packets(&self) -> u32 {
@@ -158,13 +156,7 @@ impl<P: Packet, S: Clone> FlowStore<P, S> {
         Self {
             flows: vec![Flow { chain: Chain::default(), packets: 0, state }; flows],
             bytes: Largest::new(flows),
-            totals: Totals {
-                pool: Pool::new(),
-                packets: 0,
-                bytes: 0,
-                largest_packet: 0,
-                waiting: 0,
-            },
+            totals: Totals { pool: Pool::new(), packets: 0, bytes: 0, largest_packet: 0 },
         }
     }
 }
@@ -176,7 +168,6 @@ impl<P: Packet, S> FlowStore<P, S> {
         self.totals.packets += 1;
         self.totals.bytes += u64::from(bytes);
         self.totals.largest_packet = self.totals.largest_packet.max(bytes);
-        self.totals.waiting += usize::from(flow.chain.is_empty());
         self.bytes.set(index, self.bytes.get(index) + u64::from(bytes));
         self.totals.pool.push(&mut flow.chain, packet);
         flow.packets += 1;
@@ -219,7 +210,7 @@ impl<P: Packet, S> FlowStore<P, S> {
 
     /// Queues that hold packets.
     pub(crate) fn waiting(&self) -> usize {
-        self.totals.waiting
+        self.bytes.positive()
     }
 
     pub(crate) fn packets(&self) -> u64 {

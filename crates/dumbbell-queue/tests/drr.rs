@@ -25,7 +25,7 @@ fn most_apart(params: Value, flows: &[TestPacket; 2]) -> u64 {
 }
 
 /// Packets of 1500 and 300 bytes: within one quantum of each other at any time where both fill it, and
-/// within a quantum and a packet in any case (lemma 2 of the paper: a deficit is less than a packet).
+/// within a quantum and a packet in any case (the paper's invariant: a deficit is less than a packet).
 #[test]
 fn bytes_are_shared_whatever_the_size_of_packets() {
     let flows = [flow(1, 1500), flow(2, 300)];
