@@ -353,10 +353,10 @@ mod tests {
         assert_near(control.change, 181_166.666_7);
         assert_near(control.interval_end as f64, 110e6);
         let shares = &mut control.shares;
-        assert_near(f64::from(shares.hand_out(1000.0, a)), 4529.166_7);
+        assert_near(f64::from(shares.hand_out(1000.0, a)), 4_529.166_7);
         assert_near(f64::from(shares.hand_out(1000.0, b)), 18_116.666_7);
         let rest: f64 = (1..20).map(|_| f64::from(shares.hand_out(1000.0, a))).sum();
-        assert_near(rest + 4529.166_7, 90_583.333_3);
+        assert_near(rest + 4_529.166_7, 90_583.333_3);
         let rest: f64 = (1..5).map(|_| f64::from(shares.hand_out(1000.0, b))).sum();
         assert_near(rest + 18_116.666_7, 90_583.333_3);
         assert!(shares.increase < 1.0);
