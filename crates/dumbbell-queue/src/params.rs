@@ -159,7 +159,7 @@ pub enum BuildError {
     InvalidValue { kind: &'static str, key: &'static str, value: String, expected: String },
     /// In a queue or class inside another.
     #[error("{place}: {error}")]
-    Within { place: String, error: Box<BuildError> },
+    Within { place: String, error: Box<Self> },
 }
 
 impl BuildError {
