@@ -24,7 +24,10 @@ CONTROLLERS = {
     *("reno", "cubic", "bbr", "bic", "cdg", "dctcp", "highspeed", "htcp", "hybla", "illinois"),
     *("lp", "nv", "scalable", "vegas", "veno", "westwood", "yeah"),
 }
-QUEUES = {"pfifo", "codel", "fq_codel", "pie"}
+QUEUES = {
+    *("pfifo", "pfifo_head_drop", "red", "codel", "pie", "dualpi2"),
+    *("sfq", "fq_codel", "fq_pie", "cake", "sfb"),
+}
 REPEAT = re.compile(r"_(r\d+|rep\d+|s\d+)$")
 SUMMARY = (
     "window_s",

@@ -493,9 +493,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("average_activity", self.average.value());
-        if let Aqm::Pie { pie, .. } = &self.aqm {
+        let backlog = self.backlog_bytes();
+        if let Aqm::Pie { pie, .. } = &mut self.aqm {
+            pie.catch_up(now, backlog);
             pie.record(out);
         }
     }

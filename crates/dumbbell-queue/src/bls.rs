@@ -185,7 +185,7 @@ impl Shaper {
         let passed = now.saturating_sub(self.updated);
         let sent = passed.min(self.sending);
         self.sending -= sent;
-        self.updated = now;
+        self.updated = self.updated.max(now);
         let ceiling =
             if self.credit < self.max_credit { self.max_credit + self.over } else { self.credit };
         self.credit = (self.credit + self.send_slope * sent as f64).min(ceiling);
@@ -244,9 +244,10 @@ impl<P: Packet + Send> QueueDiscipline<P> for Bls<P> {
         self.classes.counters()
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.shaper.advance(now);
         out("credit_bits", self.shaper.credit / NANO);
         out("af_low", f64::from(u8::from(self.shaper.low)));
-        self.classes.record(out);
+        self.classes.record(now, out);
     }
 }

@@ -562,7 +562,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         for (index, tin) in self.tins.iter().enumerate() {
             out(&format!("tin{index}.backlog_packets"), tin.packets as f64);
             out(&format!("tin{index}.backlog_bytes"), tin.bytes as f64);

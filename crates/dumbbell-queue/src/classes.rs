@@ -54,8 +54,8 @@ impl<P: Packet> Class<P> {
         self.held.is_none() && self.queue.backlog_packets() == 0
     }
 
-    pub(crate) fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        self.queue.record(out);
+    pub(crate) fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.queue.record(now, out);
     }
 
     pub(crate) fn backlog_packets(&self) -> u64 {
@@ -169,10 +169,10 @@ impl<P: Packet> Classes<P> {
     }
 
     /// The variables of each class's queue, and its backlog.
-    pub(crate) fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        for (index, class) in self.classes.iter().enumerate() {
+    pub(crate) fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        for (index, class) in self.classes.iter_mut().enumerate() {
             out(&format!("class{index}.backlog_packets"), class.backlog_packets() as f64);
-            class.record(&mut |name, value| out(&format!("class{index}.{name}"), value));
+            class.record(now, &mut |name, value| out(&format!("class{index}.{name}"), value));
         }
     }
 }

@@ -246,7 +246,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cnq<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("sparse_packets", self.sparse.packets() as f64);
         out("bulk_packets", self.bulk.packets as f64);
         out("bulk_flows", f64::from(self.active_flows - self.dummy_flows));

@@ -467,7 +467,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for CobaltQueue<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("cobalt_count", f64::from(self.cobalt.count()));
         out("sce_count", f64::from(self.cobalt.sce.count));
         out("blue_probability", self.cobalt.blue_probability());

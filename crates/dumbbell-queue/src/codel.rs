@@ -295,7 +295,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("codel_count", f64::from(self.codel.count()));
         out("codel_dropping", f64::from(self.codel.dropping()));
     }

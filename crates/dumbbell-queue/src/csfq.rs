@@ -266,7 +266,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Csfq<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("fair_share_bps", self.share.alpha);
         out("arrival_rate_bps", self.share.arrived.value);
         out("accepted_rate_bps", self.share.accepted.value);

@@ -244,9 +244,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Diffserv<P> {
         self.ef.counters() + self.rest.counters()
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("ef.backlog_packets", self.ef.backlog_packets() as f64);
-        self.rest.record(out);
+        self.rest.record(now, out);
     }
 }
 
@@ -443,7 +443,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for AssuredQueue<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("average_packets", self.averages[Colour::Red as usize].value());
         for (name, held) in ["green", "yellow", "red"].into_iter().zip(self.held) {
             out(name, held as f64);

@@ -288,7 +288,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.catch_up(now);
         self.controller.record(out);
         for (delay, backlog, lane) in [
             ("l_delay_ms", "l_backlog_packets", &self.l),

@@ -128,7 +128,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCobalt<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("flows_waiting", self.queues.store().waiting() as f64);
     }
 }

@@ -236,11 +236,13 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
         self.classes.counters()
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.root.fill(now);
         out("tokens_bytes", self.root.level());
-        for (index, leaf) in self.leaves.iter().enumerate() {
+        for (index, leaf) in self.leaves.iter_mut().enumerate() {
+            leaf.rate.fill(now);
             out(&format!("class{index}.tokens_bytes"), leaf.rate.level());
         }
-        self.classes.record(out);
+        self.classes.record(now, out);
     }
 }

@@ -239,7 +239,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Lfq<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("sparse_packets", self.sparse.packets() as f64);
         out("bulk_packets", self.bulk.packets() as f64);
         out("cobalt_count", f64::from(self.cobalt.count()));

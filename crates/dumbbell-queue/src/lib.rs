@@ -249,7 +249,8 @@ pub trait QueueDiscipline<P: Packet>: Send {
         None
     }
 
-    /// Internal variables worth plotting, as (name, value) pairs; the names must not vary in a run. A
-    /// queue with children gives theirs after its own, each with the child's name and a dot before it.
-    fn record(&self, _out: &mut dyn FnMut(&str, f64)) {}
+    /// Internal variables worth plotting, as they are at `now`, as (name, value) pairs; the names must
+    /// not vary in a run. A queue with children gives theirs after its own, each with the child's name
+    /// and a dot before it.
+    fn record(&mut self, _now: Nanos, _out: &mut dyn FnMut(&str, f64)) {}
 }

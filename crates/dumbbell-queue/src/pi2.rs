@@ -94,7 +94,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Pi2<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.controller.catch_up(now, self.backlog.oldest());
         self.controller.record(out);
     }
 }

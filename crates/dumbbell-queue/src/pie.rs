@@ -54,7 +54,7 @@ pub(crate) fn info() -> QueueInfo {
                 15_000_000,
                 "Time between updates of the drop probability (T_UPDATE)",
             )
-            .at_least(1000.0)
+            .at_least(100_000.0)
             .at_most(HOUR),
             ParamInfo::new("alpha", Unit::Number, 0.125, "Gain of the error, per second")
                 .at_least(0.0),
@@ -179,18 +179,20 @@ impl Pie {
     /// Make the updates that fell due by `now`, with `backlog` bytes since the last event.
     pub(crate) fn catch_up(&mut self, now: Nanos, backlog: u64) {
         while self.next_update <= now {
+            let before = self.state();
             self.update(backlog);
             self.next_update += self.params.tupdate;
-            if self.probability == 0.0
-                && self.delay == 0
-                && self.delay_before == 0
-                && self.next_update <= now
-            {
-                // All further updates of this idle time change nothing.
+            if self.state() == before && self.next_update <= now {
+                // Nor do all further updates of this time change anything.
                 let behind = (now - self.next_update) / self.params.tupdate + 1;
                 self.next_update += behind * self.params.tupdate;
             }
         }
+    }
+
+    /// What an update changes.
+    fn state(&self) -> (f64, Nanos, Nanos, Nanos) {
+        (self.probability, self.delay, self.delay_before, self.burst_left)
     }
 
     /// RFC 8033 section 4.2, with the gains scaled by the probability.
@@ -361,7 +363,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.pie.catch_up(now, self.backlog.bytes());
         self.pie.record(out);
     }
 }

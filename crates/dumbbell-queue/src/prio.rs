@@ -73,7 +73,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Prio<P> {
         self.classes.counters()
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        self.classes.record(out);
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.classes.record(now, out);
     }
 }

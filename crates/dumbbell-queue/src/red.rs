@@ -351,9 +351,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        out("average_bytes", self.average.value());
-        out("drop_probability", self.curve.probability(self.average.value()));
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.catch_up(now);
+        let average = self.average.at(now);
+        out("average_bytes", average);
+        out("drop_probability", self.curve.probability(average));
         out("max_probability", self.curve.probability);
     }
 }

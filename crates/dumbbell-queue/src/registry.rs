@@ -37,6 +37,6 @@ macro_rules! queues {
 }
 
 queues!(
-    fifo, codel, fq_codel, pie, red, bls, diffserv, pi2, dualpi2, xcp, step, fq_pie, sfq, cobalt,
-    fq_cobalt, sce, cnq, lfq, cake, sfb, drr, wrr, wfq, prio, tbf, htb, abc, csfq
+    fifo, codel, fq_codel, pie, red, bls, cobalt, fq_cobalt, sce, cnq, lfq, cake, diffserv, pi2,
+    dualpi2, xcp, abc, csfq, fq_pie, sfq, step, drr, wrr, wfq, prio, tbf, htb, sfb
 );

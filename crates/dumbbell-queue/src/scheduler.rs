@@ -33,7 +33,7 @@ pub(crate) trait Queues<P> {
     fn backlog_packets(&self) -> u64;
     fn backlog_bytes(&self) -> u64;
     fn counters(&self) -> Counters;
-    fn record(&self, out: &mut dyn FnMut(&str, f64));
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64));
 }
 
 impl<P: Packet> Queues<P> for Classes<P> {
@@ -69,8 +69,8 @@ impl<P: Packet> Queues<P> for Classes<P> {
         Self::counters(self)
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        Self::record(self, out);
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        Self::record(self, now, out);
     }
 }
 
@@ -167,7 +167,7 @@ impl<P: Packet> Queues<P> for HashedQueues<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("flows_waiting", self.store.waiting() as f64);
     }
 }
@@ -303,8 +303,8 @@ where
         self.queues.counters()
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
-        self.queues.record(out);
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.queues.record(now, out);
     }
 }
 

@@ -353,7 +353,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfb<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         let bins = &self.table.bins;
         let sum: f64 = bins.iter().map(|bin| bin.probability).sum();
         let largest = bins.iter().map(|bin| bin.probability).fold(0.0, f64::max);

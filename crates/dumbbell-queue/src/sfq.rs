@@ -193,7 +193,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, _now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         out("flows_waiting", self.store.waiting() as f64);
     }
 }

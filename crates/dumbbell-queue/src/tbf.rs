@@ -174,8 +174,9 @@ impl<P: Packet + Send> QueueDiscipline<P> for Tbf<P> {
         self.refused + self.child.counters()
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.tokens.fill(now);
         out("tokens_bytes", self.tokens.level());
-        self.child.record(&mut |name, value| out(&format!("queue.{name}"), value));
+        self.child.record(now, &mut |name, value| out(&format!("queue.{name}"), value));
     }
 }

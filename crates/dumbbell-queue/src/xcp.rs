@@ -302,7 +302,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
         self.counters
     }
 
-    fn record(&self, out: &mut dyn FnMut(&str, f64)) {
+    fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
+        self.control.catch_up(now, self.backlog.bytes());
         out("interval", self.control.interval);
         out("traffic", self.control.traffic * 8.0);
         out("feedback", self.control.change * 8.0);

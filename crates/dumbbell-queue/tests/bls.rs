@@ -6,7 +6,7 @@ mod common;
 #[path = "common/router.rs"]
 mod router;
 
-use common::{Queue, TestPacket, object, offer, queue};
+use common::{Queue, TestPacket, object, offer, queue, recorded};
 use dumbbell_queue::{Dequeued, Dropped, Nanos, build};
 use router::{AF11, DF, EF, MTU, PACKET_TIME, run};
 use serde_json::{Value, json};
@@ -14,16 +14,6 @@ use serde_json::{Value, json};
 /// Percent of the link that AF gets.
 fn af(params: Value, ef: f64) -> f64 {
     run(&mut queue("bls", params), ef, 200).percent(AF11)
-}
-
-fn variable(queue: &Queue, name: &str) -> f64 {
-    let mut found = f64::NAN;
-    queue.record(&mut |variable, value| {
-        if variable == name {
-            found = value;
-        }
-    });
-    found
 }
 
 fn packets(dscp: u8, count: u64) -> impl Iterator<Item = TestPacket> {
@@ -104,7 +94,7 @@ fn credit_follows_the_slopes() {
         }
         let mut dropped = Dropped::new();
         q.dequeue(at, &mut dropped);
-        variable(&q, "credit_bits")
+        recorded(&mut q, "credit_bits")
     };
     assert_eq!(credit_after(1_000_000, &[AF11]), 0.0);
     // The frame has left 1 ms ago.
@@ -135,7 +125,7 @@ fn the_link_never_idles() {
     assert_eq!(leave(&mut q, 0, 20), [AF11; 20]);
     offer(&mut q, 20 * PACKET_TIME, packets(DF, 20).chain(packets(EF, 1)));
     let order = leave(&mut q, 20 * PACKET_TIME, 11);
-    assert_eq!(variable(&q, "af_low"), 0.0);
+    assert_eq!(recorded(&mut q, "af_low"), 0.0);
     assert_eq!(order, [vec![EF], vec![DF; 8], vec![AF11; 2]].concat());
 }
 

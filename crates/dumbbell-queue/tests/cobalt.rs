@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{MS, TestPacket, drain, offer, overload, queue};
+use common::{MS, TestPacket, drain, offer, overload, queue, recorded};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos};
 use serde_json::{Value, json};
 
@@ -14,16 +14,6 @@ const PACKET: u32 = 1500;
 
 fn ect0() -> TestPacket {
     TestPacket::new(1, 0, PACKET).with_ecn(Ecn::Ect0)
-}
-
-fn variable(q: &common::Queue, wanted: &str) -> f64 {
-    let mut found = None;
-    q.record(&mut |name, value| {
-        if name == wanted {
-            found = Some(value);
-        }
-    });
-    found.unwrap()
 }
 
 fn times_with(trace: &common::Trace, ecn: Ecn) -> Vec<u64> {
@@ -56,8 +46,8 @@ fn golden_signals_under_constant_overload() {
 fn the_count_decays_while_the_delay_is_under_target() {
     let mut q = queue("cobalt", json!({}));
     overload(&mut q, ect0(), 0, 600 * MS);
-    let count = |q: &common::Queue| variable(q, "cobalt_count");
-    assert_eq!(count(&q), 13.0);
+    let count = |q: &mut common::Queue| recorded(q, "cobalt_count");
+    assert_eq!(count(&mut q), 13.0);
     drain(&mut q, 600 * MS);
     let mut dropped = Dropped::new();
     let mut light = |q: &mut common::Queue, now: Nanos| {
@@ -104,20 +94,20 @@ fn a_stall_is_signalled_with_the_second_packet() {
 #[test]
 fn blue_steps_once_per_target() {
     let mut q = queue("cobalt", json!({"limit": 1}));
-    let blue = |q: &common::Queue| variable(q, "blue_probability");
+    let blue = |q: &mut common::Queue| recorded(q, "blue_probability");
     let at = |q: &mut common::Queue, now| offer(q, now, [ect0(), ect0(), ect0()]).0;
     assert_eq!(at(&mut q, 6 * MS), [Enqueued::Accepted, Enqueued::Dropped, Enqueued::Dropped]);
-    assert_eq!(blue(&q), 1.0 / 256.0);
+    assert_eq!(blue(&mut q), 1.0 / 256.0);
     at(&mut q, 11 * MS);
-    assert_eq!(blue(&q), 1.0 / 256.0);
+    assert_eq!(blue(&mut q), 1.0 / 256.0);
     at(&mut q, 11 * MS + 1);
-    assert_eq!(blue(&q), 2.0 / 256.0);
+    assert_eq!(blue(&mut q), 2.0 / 256.0);
     drain(&mut q, 12 * MS);
     drain(&mut q, 12 * MS);
-    assert_eq!(blue(&q), 2.0 / 256.0);
+    assert_eq!(blue(&mut q), 2.0 / 256.0);
     drain(&mut q, 17 * MS);
     drain(&mut q, 17 * MS);
-    assert_eq!(blue(&q), 2.0 / 256.0 - 1.0 / 4096.0);
+    assert_eq!(blue(&mut q), 2.0 / 256.0 - 1.0 / 4096.0);
     assert_eq!(q.counters().dropped_aqm, 0);
 }
 
@@ -181,7 +171,7 @@ fn each_parameter_reaches_the_queue() {
         let mut q = queue("cobalt", json!({"limit": 1, "blue_decrement": decrement}));
         offer(&mut q, 6 * MS, [ect0(), ect0()]);
         drain(&mut q, 20 * MS);
-        variable(&q, "blue_probability")
+        recorded(&mut q, "blue_probability")
     };
     assert_eq!(left(1.0), 0.0);
     assert!(left(0.001) > 0.0);

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{MS, Queue, TestPacket, drain, offer, queue};
+use common::{MS, Queue, TestPacket, drain, offer, queue, recorded};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Nanos};
 use serde_json::json;
 
@@ -53,16 +53,6 @@ fn run(queue: &mut Queue, rates: &[f64], seconds: u64) -> Vec<f64> {
 /// Flow i of 32 sends i + 1 times the fair share of 0.3125 Mbit/s.
 fn thirty_two() -> Vec<f64> {
     (1..=32).map(|flow| f64::from(flow) * 10.0 / 32.0).collect()
-}
-
-fn variable(queue: &Queue, name: &str) -> f64 {
-    let mut found = f64::NAN;
-    queue.record(&mut |variable, value| {
-        if variable == name {
-            found = value;
-        }
-    });
-    found
 }
 
 /// The paper's first experiment: every flow gets 0.3125 Mbit/s. A FIFO starves
@@ -147,10 +137,10 @@ fn the_edge_measures_rates() {
 fn overflows_lower_the_fair_share() {
     let mut q = queue("csfq", json!({"limit_bytes": BYTES}));
     offer(&mut q, 0, (0..11).map(|seq| TestPacket::new(1, seq, BYTES)));
-    let share = variable(&q, "fair_share_bps");
+    let share = recorded(&mut q, "fair_share_bps");
     assert!((share / (10e6 * 0.99_f64.powi(10)) - 1.0).abs() < 1e-9, "{share}");
     offer(&mut q, 0, (0..100).map(|seq| TestPacket::new(1, seq, BYTES)));
-    assert_eq!(variable(&q, "fair_share_bps"), 7.5e6);
+    assert_eq!(recorded(&mut q, "fair_share_bps"), 7.5e6);
 }
 
 /// Each parameter changes what flows get.

@@ -5,19 +5,9 @@ mod closed_loop;
 mod common;
 
 use closed_loop::{Control, run, utilisation};
-use common::{MS, Queue, TestPacket, Trace, offer, overload, queue};
+use common::{MS, TestPacket, Trace, offer, overload, queue, recorded};
 use dumbbell_queue::{DropReason, Ecn};
 use serde_json::{Value, json};
-
-fn recorded(q: &Queue, wanted: &str) -> f64 {
-    let mut found = None;
-    q.record(&mut |name, value| {
-        if name == wanted {
-            found = Some(value);
-        }
-    });
-    found.unwrap()
-}
 
 fn trace(params: Value, packet: TestPacket, ms: u64) -> Trace {
     overload(&mut queue("red", params), packet, 0, ms * MS)
@@ -30,7 +20,7 @@ fn trace(params: Value, packet: TestPacket, ms: u64) -> Trace {
 fn the_average_of_a_burst() {
     let mut q = queue("red", json!({"weight": 0.0042, "min": 1_000_000}));
     offer(&mut q, 0, (0..51).map(|seq| TestPacket::new(1, seq, 1000)));
-    let packets = recorded(&q, "average_bytes") / 1000.0;
+    let packets = recorded(&mut q, "average_bytes") / 1000.0;
     let (w, l) = (0.0042_f64, 50.0);
     let expected = l + 1.0 + ((1.0 - w).powf(l + 1.0) - 1.0) / w;
     assert!((packets - expected).abs() < 1e-9, "{packets} {expected}");
@@ -43,10 +33,10 @@ fn the_average_of_a_burst() {
 fn the_average_falls_in_idle_time() {
     let mut q = queue("red", json!({"weight": 0.002, "min": 1_000_000, "bandwidth": 8_000_000}));
     offer(&mut q, 0, (0..300).map(|seq| TestPacket::new(1, seq, 1000)));
-    let before = recorded(&q, "average_bytes");
+    let before = recorded(&mut q, "average_bytes");
     common::drain(&mut q, 1000 * MS);
     offer(&mut q, 1500 * MS, [TestPacket::new(1, 300, 1000)]);
-    let after = recorded(&q, "average_bytes");
+    let after = recorded(&mut q, "average_bytes");
     assert!((after / before - 0.998_f64.powi(500)).abs() < 1e-9, "{before} {after}");
 }
 
@@ -76,7 +66,7 @@ fn an_overload_settles_on_the_gentle_curve() {
     let packet = TestPacket::new(1, 0, 1000);
     let mut q = queue("red", json!({"min": 10_000, "max": 30_000, "weight": 0.01}));
     let trace = overload(&mut q, packet, 0, 20_000 * MS);
-    let average = recorded(&q, "average_bytes");
+    let average = recorded(&mut q, "average_bytes");
     assert!((average / 37_800.0 - 1.0).abs() < 0.1, "{average}");
     let late = trace.dropped.iter().filter(|d| d.0 >= 10_000 * MS).count();
     assert!((9900..=10_100).contains(&late), "{late}");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, Queue, TestPacket, Trace, drain, offer, overload, queue};
+use common::{MS, Queue, TestPacket, Trace, drain, offer, overload, queue, recorded};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Nanos};
 use serde_json::{Value, json};
 
@@ -13,16 +13,6 @@ fn blue(mut params: Value) -> Queue {
         params[key] = json!(1);
     }
     queue("sfb", params)
-}
-
-fn probability(q: &Queue) -> f64 {
-    let mut largest = 0.0;
-    q.record(&mut |name, value| {
-        if name == "largest_probability" {
-            largest = value;
-        }
-    });
-    largest
 }
 
 fn packets(n: u64) -> impl Iterator<Item = TestPacket> {
@@ -36,21 +26,21 @@ fn packets(n: u64) -> impl Iterator<Item = TestPacket> {
 fn golden_steps_of_one_bin() {
     let mut q = blue(json!({}));
     let (_, dropped) = offer(&mut q, 0, packets(20));
-    assert_eq!((probability(&q), dropped.len()), (0.0, 0));
+    assert_eq!((recorded(&mut q, "largest_probability"), dropped.len()), (0.0, 0));
     offer(&mut q, 0, packets(5));
-    assert!((probability(&q) - 0.0025).abs() < 1e-12);
+    assert!((recorded(&mut q, "largest_probability") - 0.0025).abs() < 1e-12);
     let (_, dropped) = offer(&mut q, 0, packets(3));
     assert_eq!(dropped.len(), 3);
-    assert!((probability(&q) - 0.004).abs() < 1e-12);
+    assert!((recorded(&mut q, "largest_probability") - 0.004).abs() < 1e-12);
     drain(&mut q, MS);
     offer(&mut q, MS, packets(1));
-    assert!((probability(&q) - (0.004 - 0.000_05)).abs() < 1e-12);
+    assert!((recorded(&mut q, "largest_probability") - (0.004 - 0.000_05)).abs() < 1e-12);
     // The freeze time of BLUE: one step in 100 ms.
     let mut q = blue(json!({"freeze_time": 100_000_000}));
     offer(&mut q, MS, packets(25));
-    assert!((probability(&q) - 0.0005).abs() < 1e-12);
+    assert!((recorded(&mut q, "largest_probability") - 0.0005).abs() < 1e-12);
     offer(&mut q, 101 * MS, packets(3));
-    assert!((probability(&q) - 0.001).abs() < 1e-12);
+    assert!((recorded(&mut q, "largest_probability") - 0.001).abs() < 1e-12);
 }
 
 /// A flow of twice the capacity beside ten flows of 8 % each: it is held down to what they leave, and
@@ -102,7 +92,7 @@ fn rehashing_forgets_unless_warmed_up() {
             seq += 1;
             offer(&mut q, now, [TestPacket::new(1, seq, 1500)]);
         }
-        probability(&q)
+        recorded(&mut q, "largest_probability")
     };
     assert!(after(0) <= 0.01, "{}", after(0));
     assert_eq!(after(5 * SECOND), 1.0);
@@ -148,7 +138,7 @@ fn every_parameter_counts() {
         offer(&mut q, 0, packets(24));
         drain(&mut q, 0);
         offer(&mut q, 0, packets(1));
-        probability(&q)
+        recorded(&mut q, "largest_probability")
     };
     assert!(lowered(0.001) < lowered(0.000_1));
 }

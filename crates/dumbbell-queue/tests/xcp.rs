@@ -41,7 +41,7 @@ fn spare_rate_is_given_from_the_second_interval_on() {
     assert!(all[..50].iter().all(|&feedback| feedback == 0.0));
     assert!(all[51..].iter().all(|&feedback| (feedback - 8000.0).abs() < 1.0), "{:?}", &all[50..]);
     let mut recorded = Vec::new();
-    q.record(&mut |name, value| recorded.push((name.to_owned(), value)));
+    q.record(0, &mut |name, value| recorded.push((name.to_owned(), value)));
     let value = |wanted| recorded.iter().find(|(name, _)| name == wanted).unwrap().1;
     assert!((value("interval") - 0.05).abs() < 1e-6);
     assert_eq!((value("traffic"), value("persistent_queue")), (8e6, 0.0));

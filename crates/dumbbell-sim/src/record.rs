@@ -349,9 +349,9 @@ impl Engine<'_> {
         series.marks.push(counters.marked);
         series.sce_marks.push(counters.marked_sce);
         series.capacity.push(bits.map_or(f64::NAN, |bits| bits * per_second));
-        if let Discipline::Stored(stored) = &link.discipline {
+        if let Discipline::Stored(stored) = &mut link.discipline {
             let queues = &mut recorder.queues;
-            stored.queue.record(&mut |name, value| {
+            stored.queue.record(now, &mut |name, value| {
                 queues.push(seconds(now), index as u32, name, value);
             });
         }

@@ -166,7 +166,7 @@ impl Observed {
         assert_eq!(counters.dropped(), dropped, "{}", self.name);
         assert!(counters.marked >= self.marked, "{}", self.name);
         assert!(counters.marked_sce >= self.marked_sce, "{}", self.name);
-        self.queue.record(&mut |variable, value| {
+        self.queue.record(self.now, &mut |variable, value| {
             assert!(value.is_finite(), "{}: {variable} = {value}", self.name);
         });
     }

@@ -193,3 +193,15 @@ pub fn offer(
         packets.into_iter().map(|packet| queue.enqueue(now, packet, &mut dropped)).collect();
     (outcomes, dropped.into_iter().map(|d| d.0).collect())
 }
+
+/// A variable as it was when the queue was last used.
+#[track_caller]
+pub fn recorded(queue: &mut Queue, wanted: &str) -> f64 {
+    let mut found = None;
+    queue.record(0, &mut |name, value| {
+        if name == wanted {
+            found = Some(value);
+        }
+    });
+    found.unwrap()
+}
