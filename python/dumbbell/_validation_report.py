@@ -290,8 +290,9 @@ def page(cells: Sequence[Cell], reference: Reference, known: Known) -> str:
 
 
 _METHOD = """\
-A cell is one specification: 50 Mbit/s (frames of 1514 bytes, through an htb shaper or CAKE's own), 40 ms, 60 s
-unless its line says otherwise. Both sides run it over the same window and with the same measures.
+A cell is one specification: 50 Mbit/s (frames of 1514 bytes, through an htb shaper or CAKE's own),
+40 ms, 60 s unless its line says otherwise. Both sides run it over the same window and with the same
+measures.
 
 | measure | within if |
 |---|---|

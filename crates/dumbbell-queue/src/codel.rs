@@ -274,13 +274,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
         let packet =
             self.codel.dequeue(now, &self.params, &mut self.backlog, &mut self.counters, dropped);
-        match packet {
-            Some(packet) => {
-                self.counters.dequeued += 1;
-                Dequeued::Packet(packet)
-            }
-            None => Dequeued::Empty,
-        }
+        self.counters.deliver(packet)
     }
 
     fn backlog_packets(&self) -> u64 {

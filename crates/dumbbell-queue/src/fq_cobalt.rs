@@ -107,13 +107,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCobalt<P> {
         let Self { params, random, counters, queues, .. } = self;
         let packet = queues
             .dequeue(|cobalt, source| take(cobalt, source, now, params, random, counters, dropped));
-        match packet {
-            Some(packet) => {
-                self.counters.dequeued += 1;
-                Dequeued::Packet(packet)
-            }
-            None => Dequeued::Empty,
-        }
+        self.counters.deliver(packet)
     }
 
     fn backlog_packets(&self) -> u64 {

@@ -109,13 +109,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         let packet = self.queues.dequeue(|codel, source| {
             codel.dequeue(now, &self.params, source, &mut self.counters, dropped)
         });
-        match packet {
-            Some(packet) => {
-                self.counters.dequeued += 1;
-                Dequeued::Packet(packet)
-            }
-            None => Dequeued::Empty,
-        }
+        self.counters.deliver(packet)
     }
 
     fn backlog_packets(&self) -> u64 {

@@ -90,13 +90,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqPie<P> {
             pie.on_dequeue(now, sojourn, u64::from(packet.bytes()), backlog);
             Some(packet)
         });
-        match packet {
-            Some(packet) => {
-                self.counters.dequeued += 1;
-                Dequeued::Packet(packet)
-            }
-            None => Dequeued::Empty,
-        }
+        self.counters.deliver(packet)
     }
 
     fn backlog_packets(&self) -> u64 {

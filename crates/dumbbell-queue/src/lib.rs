@@ -181,6 +181,17 @@ impl Counters {
         dropped.push((packet, reason));
     }
 
+    /// Count a packet that leaves, if there is one.
+    pub(crate) fn deliver<P>(&mut self, packet: Option<P>) -> Dequeued<P> {
+        match packet {
+            Some(packet) => {
+                self.dequeued += 1;
+                Dequeued::Packet(packet)
+            }
+            None => Dequeued::Empty,
+        }
+    }
+
     /// Set CE on an ECN-capable packet and count it. One that carries CE already passes, uncounted.
     /// False where the packet is not ECN-capable.
     pub(crate) fn mark_ce(&mut self, packet: &mut impl Packet) -> bool {
