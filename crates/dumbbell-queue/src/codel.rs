@@ -1,10 +1,9 @@
 //! CoDel (RFC 8289): the state machine, apart from any queue so that FQ-CoDel can hold one per flow,
 //! and the discipline that puts it on a single FIFO.
 
-use std::collections::VecDeque;
-
 use serde_json::Value;
 
+use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
     Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
@@ -145,11 +144,31 @@ impl Codel {
         dropped: &mut Dropped<P>,
     ) -> Option<P> {
         let mut packet = source.pop();
-        let mut ok = self.above_for_interval(now, params, packet.as_ref(), source.standing());
+        if self.above_for_interval(now, params, packet.as_ref(), source.standing()) {
+            packet = self.act(now, params, packet, source, counters, dropped);
+        } else {
+            self.dropping = false;
+        }
+        if let (Some(packet), Some(threshold)) = (&mut packet, params.ce_threshold)
+            && now.saturating_sub(packet.enqueued_at()) > threshold
+        {
+            counters.mark_ce(packet);
+        }
+        packet
+    }
+
+    /// The delay has been above target for an interval: drops or marks what is due.
+    #[inline(never)]
+    fn act<P: Packet>(
+        &mut self,
+        now: Nanos,
+        params: &CodelParams,
+        mut packet: Option<P>,
+        source: &mut impl Source<P>,
+        counters: &mut Counters,
+        dropped: &mut Dropped<P>,
+    ) -> Option<P> {
         if self.dropping {
-            if !ok {
-                self.dropping = false;
-            }
             while self.dropping && now >= self.drop_next {
                 self.count = self.count.saturating_add(1);
                 packet = signal(params, packet, counters, dropped);
@@ -158,15 +177,14 @@ impl Codel {
                     break;
                 }
                 packet = source.pop();
-                ok = self.above_for_interval(now, params, packet.as_ref(), source.standing());
-                if ok {
+                if self.above_for_interval(now, params, packet.as_ref(), source.standing()) {
                     // From the schedule, not from now: late service must not slow the drops down.
                     self.drop_next += self.gap(params);
                 } else {
                     self.dropping = false;
                 }
             }
-        } else if ok {
+        } else {
             packet = signal(params, packet, counters, dropped);
             if packet.is_none() {
                 packet = source.pop();
@@ -179,11 +197,6 @@ impl Codel {
             self.count = if delta > 1 && recent { delta } else { 1 };
             self.last_count = self.count;
             self.drop_next = now + self.gap(params);
-        }
-        if let (Some(packet), Some(threshold)) = (&mut packet, params.ce_threshold)
-            && now.saturating_sub(packet.enqueued_at()) > threshold
-        {
-            counters.mark_ce(packet);
         }
         packet
     }
@@ -223,7 +236,7 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, _seed: u64) -> 
         params: CodelParams::from_values(values),
         limit: values.whole("limit"),
         codel: Codel::default(),
-        backlog: Backlog { packets: VecDeque::new(), bytes: 0, largest: 0 },
+        waiting: Waiting { backlog: Backlog::default(), largest: 0 },
         counters: Counters::default(),
     }))
 }
@@ -234,55 +247,51 @@ struct CodelQueue<P> {
     params: CodelParams,
     limit: u64,
     codel: Codel,
-    backlog: Backlog<P>,
+    waiting: Waiting<P>,
     counters: Counters,
 }
 
 #[derive(Debug)]
-struct Backlog<P> {
-    packets: VecDeque<P>,
-    bytes: u64,
+struct Waiting<P> {
+    backlog: Backlog<P>,
+    /// Bytes of the largest packet seen.
     largest: u32,
 }
 
-impl<P: Packet> Source<P> for Backlog<P> {
+impl<P: Packet> Source<P> for Waiting<P> {
     fn pop(&mut self) -> Option<P> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= u64::from(packet.bytes());
-        Some(packet)
+        self.backlog.pop()
     }
 
     fn standing(&self) -> bool {
-        self.bytes > u64::from(self.largest)
+        self.backlog.bytes() > u64::from(self.largest)
     }
 }
 
 impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
-    fn enqueue(&mut self, now: Nanos, mut packet: P, dropped: &mut Dropped<P>) -> Enqueued {
+    fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         self.counters.offered += 1;
         if self.backlog_packets() >= self.limit {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
-        packet.set_enqueued_at(now);
-        self.backlog.bytes += u64::from(packet.bytes());
-        self.backlog.largest = self.backlog.largest.max(packet.bytes());
-        self.backlog.packets.push_back(packet);
+        self.waiting.largest = self.waiting.largest.max(packet.bytes());
+        self.waiting.backlog.push(now, packet);
         Enqueued::Accepted
     }
 
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P> {
         let packet =
-            self.codel.dequeue(now, &self.params, &mut self.backlog, &mut self.counters, dropped);
+            self.codel.dequeue(now, &self.params, &mut self.waiting, &mut self.counters, dropped);
         self.counters.deliver(packet)
     }
 
     fn backlog_packets(&self) -> u64 {
-        self.backlog.packets.len() as u64
+        self.waiting.backlog.packets()
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes
+        self.waiting.backlog.bytes()
     }
 
     fn counters(&self) -> Counters {
