@@ -15,8 +15,8 @@ use rand_pcg::Pcg32;
 use serde_json::{Map, json};
 
 use crate::backlog::Backlog;
+use crate::bucket::Bucket;
 use crate::classes::DSCPS;
-use crate::meter::TokenBucket;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::pie::{self, Pie, PieParams};
 use crate::profile::Profiles;
@@ -220,7 +220,7 @@ impl Coding {
 struct User {
     since: Nanos,
     bytes: Fading,
-    bucket: TokenBucket,
+    bucket: Bucket,
     /// Tokens taken from the bucket.
     tokens: Fading,
 }
@@ -262,7 +262,7 @@ impl Meter {
             // The first packet starts the clock: the others came in the time since. Counted too, it
             // would make every rate too high at first.
             bytes: Fading { sum: -bytes, updated: now },
-            bucket: TokenBucket::new(self.references.of(packet), self.burst),
+            bucket: Bucket::new(self.references.of(packet) as u64, self.burst),
             tokens: Fading { sum: 0.0, updated: now },
         });
         user.bytes.add(now, self.memory, bytes);
@@ -274,7 +274,7 @@ impl Meter {
         let multiple = |sum: f64| sum / (time * reference).max(bytes);
         let tolerated = self.burst > 0 && {
             user.bucket.fill(now);
-            user.bucket.take(bytes as u32)
+            user.bucket.take_if_enough(bytes as u32)
         };
         if self.utilisation {
             user.tokens.add(now, self.memory, if tolerated { bytes } else { 0.0 });

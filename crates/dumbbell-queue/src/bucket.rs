@@ -1,10 +1,14 @@
-//! The token bucket of shapers, exact to the nanosecond: it counts bits times a thousand million, which is
-//! what a rate in bit/s brings in whole numbers for each nanosecond.
+//! The token bucket of shapers, policers and meters, exact to the nanosecond: it counts bits times a thousand
+//! million, which is what a rate in bit/s brings in whole numbers for each nanosecond.
 
 use crate::Nanos;
 
 /// A bit, in what a bucket counts.
 const BIT: i128 = 1_000_000_000;
+
+/// A number of tokens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tokens(i128);
 
 fn cost(bytes: u64) -> i128 {
     i128::from(bytes) * 8 * BIT
@@ -21,21 +25,27 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Full; `rate` in bit/s, at least 1, `size` in bytes.
+    /// Full; `rate` in bit/s, `size` in bytes.
     pub(crate) fn new(rate: u64, size: u64) -> Self {
         Self { rate, size: cost(size), level: cost(size), updated: 0 }
     }
 
-    /// Adds the tokens that came by `now`.
-    pub(crate) fn fill(&mut self, now: Nanos) {
+    /// Adds the tokens that came by `now`; gives those that found no room.
+    pub(crate) fn fill(&mut self, now: Nanos) -> Tokens {
         let passed = now.saturating_sub(self.updated);
         self.updated = self.updated.max(now);
-        let come = i128::from(passed).saturating_mul(i128::from(self.rate));
-        self.level = self.level.saturating_add(come).min(self.size);
+        self.add(Tokens(i128::from(passed).saturating_mul(i128::from(self.rate))))
+    }
+
+    /// Adds tokens that another had no room for; gives those that find none here.
+    pub(crate) fn add(&mut self, come: Tokens) -> Tokens {
+        let room = self.size - self.level;
+        self.level += come.0.min(room);
+        Tokens((come.0 - room).max(0))
     }
 
     /// When there are tokens for so many bytes, if none are taken before; not before the time of the
-    /// last [`Self::fill`]. More than the size never come: [`Nanos::MAX`].
+    /// last [`Self::fill`]. More than the size never come: [`Nanos::MAX`]. The rate is above 0.
     pub(crate) fn ready(&self, bytes: u64) -> Nanos {
         let missing = cost(bytes) - self.level;
         if missing <= 0 {
@@ -52,6 +62,15 @@ impl Bucket {
     /// Takes tokens, into debt if there are too few.
     pub(crate) fn take(&mut self, bytes: u32) {
         self.level = self.level.saturating_sub(cost(u64::from(bytes)));
+    }
+
+    /// Takes tokens, if there are as many.
+    pub(crate) fn take_if_enough(&mut self, bytes: u32) -> bool {
+        let enough = self.level >= cost(u64::from(bytes));
+        if enough {
+            self.take(bytes);
+        }
+        enough
     }
 
     /// Bytes; less than zero in debt.

@@ -7,9 +7,10 @@ use rand_pcg::Pcg32;
 use serde_json::{Value, json};
 
 use crate::backlog::Backlog;
+use crate::bucket::Bucket;
 use crate::classes::{Classes, DSCPS};
 use crate::drr::Drr;
-use crate::meter::{Colour, Meter, TokenBucket};
+use crate::meter::{Colour, Meter};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::red::{Average, Curve, Signal, WEIGHT};
 use crate::scheduler::scheduled;
@@ -179,9 +180,8 @@ pub(crate) fn build<P: Packet + Send + 'static>(values: &Values, seed: u64) -> B
     for dscp in values.dscps("ef_dscp") {
         expedited[usize::from(dscp)] = true;
     }
-    let policer = values
-        .optional("ef_rate")
-        .map(|rate| TokenBucket::new(rate as f64, values.whole("ef_burst")));
+    let policer =
+        values.optional("ef_rate").map(|rate| Bucket::new(rate, values.whole("ef_burst")));
     Ok(Box::new(Diffserv {
         expedited,
         ef: ExpeditedQueue {
@@ -253,7 +253,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Diffserv<P> {
 /// EF: a FIFO behind a policer.
 #[derive(Debug)]
 struct ExpeditedQueue<P> {
-    policer: Option<TokenBucket>,
+    policer: Option<Bucket>,
     limit: u64,
     backlog: Backlog<P>,
     counters: Counters,
@@ -264,7 +264,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for ExpeditedQueue<P> {
         self.counters.offered += 1;
         if let Some(bucket) = &mut self.policer {
             bucket.fill(now);
-            if !bucket.take(packet.bytes()) {
+            if !bucket.take_if_enough(packet.bytes()) {
                 self.counters.drop(packet, DropReason::Policed, dropped);
                 return Enqueued::Dropped;
             }
@@ -333,13 +333,12 @@ impl<P: Packet> AssuredQueue<P> {
         if matches!(kind, "trtcm" | "tswtcm") && pir < cir {
             return Err(values.invalid("pir", "at least cir"));
         }
-        let (committed, peak) = (cir as f64, pir as f64);
         let meter = match kind {
-            "srtcm" => Some(Meter::single_rate(committed, cbs, ebs)),
-            "trtcm" => Some(Meter::two_rate(committed, cbs, peak, pbs)),
+            "srtcm" => Some(Meter::single_rate(cir, cbs, ebs)),
+            "trtcm" => Some(Meter::two_rate(cir, cbs, pir, pbs)),
             "tswtcm" => {
                 let interval = values.whole("interval");
-                Some(Meter::sliding_window(committed, peak, interval, child_seed(seed, 0)))
+                Some(Meter::sliding_window(cir as f64, pir as f64, interval, child_seed(seed, 0)))
             }
             _ => None,
         };

@@ -1,10 +1,10 @@
-//! Token buckets and the colour markers of differentiated services made of them: srTCM (RFC 2697),
-//! trTCM (RFC 2698), TSWTCM (RFC 2859).
+//! The colour markers of differentiated services: srTCM (RFC 2697), trTCM (RFC 2698), TSWTCM (RFC 2859).
 
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::Nanos;
+use crate::bucket::Bucket;
 use crate::random::uniform;
 
 /// How well a packet keeps to its profile; as a drop precedence, the greater is dropped first.
@@ -15,67 +15,25 @@ pub(crate) enum Colour {
     Red,
 }
 
-/// Tokens for bytes, which come at a rate up to a size.
-#[derive(Clone, Debug)]
-pub(crate) struct TokenBucket {
-    /// Bytes per nanosecond.
-    rate: f64,
-    size: f64,
-    tokens: f64,
-    updated: Nanos,
-}
-
-impl TokenBucket {
-    /// Full; `rate` in bit/s, `size` in bytes.
-    pub(crate) fn new(rate: f64, size: u64) -> Self {
-        Self { rate: rate / 8e9, size: size as f64, tokens: size as f64, updated: 0 }
-    }
-
-    /// Adds the tokens that came since the last time; gives those that found no room.
-    pub(crate) fn fill(&mut self, now: Nanos) -> f64 {
-        let come = now.saturating_sub(self.updated) as f64 * self.rate;
-        self.updated = now;
-        self.add(come)
-    }
-
-    fn add(&mut self, come: f64) -> f64 {
-        let room = self.size - self.tokens;
-        self.tokens += come.min(room);
-        (come - room).max(0.0)
-    }
-
-    /// Takes tokens, if there are as many.
-    pub(crate) fn take(&mut self, bytes: u32) -> bool {
-        let enough = self.tokens >= f64::from(bytes);
-        if enough {
-            self.tokens -= f64::from(bytes);
-        }
-        enough
-    }
-}
-
 /// Measures a stream of packets and gives each a colour, which is never better than the one it
 /// came with. A meter that is blind to colours is given green packets.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {
-    SingleRate { committed: TokenBucket, excess: TokenBucket },
-    TwoRate { committed: TokenBucket, peak: TokenBucket },
+    SingleRate { committed: Bucket, excess: Bucket },
+    TwoRate { committed: Bucket, peak: Bucket },
     SlidingWindow(SlidingWindow),
 }
 
 impl Meter {
     /// srTCM: rate CIR in bit/s; CBS and EBS in bytes. The excess bucket takes what the
     /// other has no room for.
-    pub(crate) fn single_rate(cir: f64, cbs: u64, ebs: u64) -> Self {
-        Self::SingleRate {
-            committed: TokenBucket::new(cir, cbs),
-            excess: TokenBucket::new(0.0, ebs),
-        }
+    pub(crate) fn single_rate(cir: u64, cbs: u64, ebs: u64) -> Self {
+        Self::SingleRate { committed: Bucket::new(cir, cbs), excess: Bucket::new(0, ebs) }
     }
 
     /// trTCM: rates CIR and PIR in bit/s; CBS and PBS in bytes.
-    pub(crate) fn two_rate(cir: f64, cbs: u64, pir: f64, pbs: u64) -> Self {
-        Self::TwoRate { committed: TokenBucket::new(cir, cbs), peak: TokenBucket::new(pir, pbs) }
+    pub(crate) fn two_rate(cir: u64, cbs: u64, pir: u64, pbs: u64) -> Self {
+        Self::TwoRate { committed: Bucket::new(cir, cbs), peak: Bucket::new(pir, pbs) }
     }
 
     /// TSWTCM: rates CTR and PTR in bit/s; the time that the rate is averaged over.
@@ -97,9 +55,9 @@ impl Meter {
             Self::SingleRate { committed, excess } => {
                 let overflow = committed.fill(now);
                 excess.add(overflow);
-                if came == Colour::Green && committed.take(bytes) {
+                if came == Colour::Green && committed.take_if_enough(bytes) {
                     Colour::Green
-                } else if came <= Colour::Yellow && excess.take(bytes) {
+                } else if came <= Colour::Yellow && excess.take_if_enough(bytes) {
                     Colour::Yellow
                 } else {
                     Colour::Red
@@ -109,9 +67,9 @@ impl Meter {
             Self::TwoRate { committed, peak } => {
                 committed.fill(now);
                 peak.fill(now);
-                if came == Colour::Red || !peak.take(bytes) {
+                if came == Colour::Red || !peak.take_if_enough(bytes) {
                     Colour::Red
-                } else if came == Colour::Green && committed.take(bytes) {
+                } else if came == Colour::Green && committed.take_if_enough(bytes) {
                     Colour::Green
                 } else {
                     Colour::Yellow
@@ -180,7 +138,7 @@ mod tests {
             (10, 1500, Green), // 0, 0: yellow
         ];
         let expected = [Green, Yellow, Red, Yellow, Green, Red, Green, Yellow, Green, Red, Yellow];
-        assert_eq!(colours(Meter::single_rate(8e6, 2000, 1500), &packets), expected);
+        assert_eq!(colours(Meter::single_rate(8_000_000, 2000, 1500), &packets), expected);
     }
 
     /// The same, colour-aware: a yellow packet cannot become green, a red one stays and takes nothing.
@@ -196,7 +154,7 @@ mod tests {
             (1, 1000, Green),  // 0, 0
         ];
         let expected = [Yellow, Red, Red, Yellow, Green, Red, Green];
-        assert_eq!(colours(Meter::single_rate(8e6, 2000, 1500), &packets), expected);
+        assert_eq!(colours(Meter::single_rate(8_000_000, 2000, 1500), &packets), expected);
     }
 
     /// RFC 2698 section 3 by hand: CIR 4 Mbit/s, 500 bytes a ms, CBS 1000; PIR 8 Mbit/s, 1000 bytes a
@@ -214,7 +172,7 @@ mod tests {
             (2, 499, Green),  // 0, 1: green
         ];
         let expected = [Green, Yellow, Red, Green, Yellow, Red, Yellow, Green];
-        assert_eq!(colours(Meter::two_rate(4e6, 1000, 8e6, 2500), &packets), expected);
+        assert_eq!(colours(Meter::two_rate(4_000_000, 1000, 8_000_000, 2500), &packets), expected);
     }
 
     /// Colour-aware: yellow takes from the peak bucket only, red from none.
@@ -228,7 +186,7 @@ mod tests {
             (0, 1, Green),     // red
         ];
         let expected = [Red, Yellow, Red, Green, Red];
-        assert_eq!(colours(Meter::two_rate(4e6, 1000, 8e6, 2500), &packets), expected);
+        assert_eq!(colours(Meter::two_rate(4_000_000, 1000, 8_000_000, 2500), &packets), expected);
     }
 
     /// RFC 2859 section 3: at three times CTR, with PTR twice CTR, a third each is green (CTR), yellow
