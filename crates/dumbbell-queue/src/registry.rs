@@ -37,6 +37,6 @@ macro_rules! queues {
 }
 
 queues!(
-    fifo, codel, fq_codel, pie, red, bls, cobalt, fq_cobalt, sce, cnq, lfq, cake, diffserv, pi2,
-    dualpi2, xcp, abc, csfq, fq_pie, sfq, step, drr, wrr, wfq, prio, tbf, htb, sfb
+    fifo, codel, cobalt, pie, pi2, dualpi2, red, step, sfb, sfq, drr, wrr, wfq, fq_codel, fq_pie,
+    fq_cobalt, cake, prio, htb, tbf, sce, cnq, lfq, diffserv, bls, abc, csfq, xcp
 );
