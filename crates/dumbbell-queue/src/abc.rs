@@ -23,7 +23,7 @@ use crate::profile::Profiles;
 use crate::random::uniform;
 use crate::verdict::Verdict;
 use crate::{
-    BuildError, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    Amount, BuildError, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
     QueueDiscipline,
 };
 
@@ -386,17 +386,16 @@ fn linear(delay: f64, min: f64, max: f64, probability: f64) -> f64 {
 }
 
 impl<P: Packet> Abc<P> {
-    /// Packets and bytes of both queues.
-    fn held(&self) -> (u64, u64) {
-        let (first, rest) = (&self.first, &self.backlog);
-        (first.packets() + rest.packets(), first.bytes() + rest.bytes())
+    /// What both queues hold.
+    fn held(&self) -> Amount {
+        self.first.amount() + self.backlog.amount()
     }
 
     /// Nanoseconds; of both queues, so that packets that go first are dropped too where they leave
     /// nothing for the others.
     fn delay(&self, now: Nanos) -> f64 {
         match self.byte_time {
-            Some(byte_time) => self.held().1 as f64 * byte_time,
+            Some(byte_time) => self.held().bytes as f64 * byte_time,
             None => {
                 let oldest =
                     [self.first.oldest(), self.backlog.oldest()].into_iter().flatten().min();
@@ -407,7 +406,7 @@ impl<P: Packet> Abc<P> {
 
     fn judge(&mut self, now: Nanos, activity: f64, average: f64) -> Verdict {
         let delay = self.delay(now);
-        let (_, bytes) = self.held();
+        let bytes = self.held().bytes;
         let adjustment = self.adjustment;
         let relative = activity / average;
         let signal = match &mut self.aqm {
@@ -452,7 +451,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
             (_, true) => (average, average),
             (_, false) => (1.0, 1.0),
         };
-        if self.held().0 >= self.limit {
+        if self.held().packets >= self.limit {
             self.counters.drop(packet, DropReason::Overflow, dropped);
             return Enqueued::Dropped;
         }
@@ -466,7 +465,7 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
     }
 
     fn dequeue(&mut self, now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
-        let (_, backlog) = self.held();
+        let backlog = self.held().bytes;
         if let Aqm::Pie { pie, .. } = &mut self.aqm {
             pie.catch_up(now, backlog);
         }
@@ -481,12 +480,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Abc<P> {
         Dequeued::Packet(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.held().0
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.held().1
+    fn backlog(&self) -> Amount {
+        self.held()
     }
 
     fn counters(&self) -> Counters {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Nanos, Packet};
+use crate::{Amount, Nanos, Packet};
 
 #[derive(Debug)]
 pub(crate) struct Backlog<P> {
@@ -50,6 +50,10 @@ impl<P> Backlog<P> {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub(crate) fn amount(&self) -> Amount {
+        Amount { packets: self.packets(), bytes: self.bytes }
     }
 
     /// From the head on.

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::classes::{self, Classes};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    BuildError, Built, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, BuildError, Built, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// The classes in the order of the parameter.
@@ -232,12 +233,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Bls<P> {
         wait.map_or(Dequeued::Empty, Dequeued::Wait)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.classes.backlog_packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.classes.backlog_bytes()
+    fn backlog(&self) -> Amount {
+        self.classes.backlog()
     }
 
     fn counters(&self) -> Counters {

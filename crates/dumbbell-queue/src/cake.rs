@@ -14,7 +14,8 @@ use crate::cobalt::{Cobalt, CobaltParams, Leaving, Ramp, Sce};
 use crate::flow_queue::{FlowStore, Salt};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 use ack_filter::AckFilter;
 use hosts::{Found, Hosts, Isolation, Pair, Tags};
@@ -550,12 +551,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Cake<P> {
         Dequeued::Empty
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.store.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.store.bytes()
+    fn backlog(&self) -> Amount {
+        self.store.amount()
     }
 
     fn counters(&self) -> Counters {

@@ -1,7 +1,9 @@
 //! The classes of a scheduler: which packet belongs to which, and a queue for each.
 
 use crate::params::{ParamInfo, Unit, Values, child_seed};
-use crate::{BuildError, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
+use crate::{
+    Amount, BuildError, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+};
 
 /// Values of the DSCP field.
 pub(crate) const DSCPS: usize = 64;
@@ -58,12 +60,9 @@ impl<P: Packet> Class<P> {
         self.queue.record(now, out);
     }
 
-    pub(crate) fn backlog_packets(&self) -> u64 {
-        self.queue.backlog_packets() + u64::from(self.held.is_some())
-    }
-
-    pub(crate) fn backlog_bytes(&self) -> u64 {
-        self.queue.backlog_bytes() + self.held.as_ref().map_or(0, |p| u64::from(p.bytes()))
+    pub(crate) fn backlog(&self) -> Amount {
+        let one = |packet: &P| Amount { packets: 1, bytes: u64::from(packet.bytes()) };
+        self.queue.backlog() + self.held.as_ref().map(one).unwrap_or_default()
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -155,12 +154,8 @@ impl<P: Packet> Classes<P> {
         (index, self.classes[index].enqueue(now, packet, dropped))
     }
 
-    pub(crate) fn backlog_packets(&self) -> u64 {
-        self.classes.iter().map(Class::backlog_packets).sum()
-    }
-
-    pub(crate) fn backlog_bytes(&self) -> u64 {
-        self.classes.iter().map(Class::backlog_bytes).sum()
+    pub(crate) fn backlog(&self) -> Amount {
+        self.classes.iter().map(Class::backlog).fold(Amount::default(), |sum, held| sum + held)
     }
 
     /// Sum over the classes.
@@ -171,7 +166,7 @@ impl<P: Packet> Classes<P> {
     /// The variables of each class's queue, and its backlog.
     pub(crate) fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64)) {
         for (index, class) in self.classes.iter_mut().enumerate() {
-            out(&format!("class{index}.backlog_packets"), class.backlog_packets() as f64);
+            out(&format!("class{index}.backlog_packets"), class.backlog().packets as f64);
             class.record(now, &mut |name, value| out(&format!("class{index}.{name}"), value));
         }
     }

@@ -12,7 +12,8 @@ use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::random::uniform;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// As CoDel (RFC 8289 section 4.2).
@@ -455,12 +456,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for CobaltQueue<P> {
         Dequeued::Empty
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

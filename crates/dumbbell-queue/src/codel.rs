@@ -6,7 +6,8 @@ use serde_json::Value;
 use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// RFC 8289 section 4.2: an acceptable standing delay, and a round trip that fits most paths.
@@ -286,12 +287,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for CodelQueue<P> {
         self.counters.deliver(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.waiting.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.waiting.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.waiting.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

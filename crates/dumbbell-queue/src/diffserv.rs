@@ -17,7 +17,7 @@ use crate::scheduler::scheduled;
 use crate::verdict::Verdict;
 use crate::wrr::Wrr;
 use crate::{
-    BuildError, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    Amount, BuildError, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
     QueueDiscipline,
 };
 
@@ -232,12 +232,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Diffserv<P> {
         }
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.ef.backlog_packets() + self.rest.backlog_packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.ef.backlog_bytes() + self.rest.backlog_bytes()
+    fn backlog(&self) -> Amount {
+        self.ef.backlog() + self.rest.backlog()
     }
 
     fn counters(&self) -> Counters {
@@ -278,19 +274,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for ExpeditedQueue<P> {
     }
 
     fn dequeue(&mut self, _now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
-        let Some(packet) = self.backlog.pop() else {
-            return Dequeued::Empty;
-        };
-        self.counters.dequeued += 1;
-        Dequeued::Packet(packet)
+        self.counters.deliver(self.backlog.pop())
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {
@@ -430,12 +418,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for AssuredQueue<P> {
         Dequeued::Packet(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

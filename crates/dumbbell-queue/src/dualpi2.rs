@@ -10,7 +10,8 @@ use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::pi_controller::{self, PiController};
 use crate::verdict::Verdict;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// Size of a full frame, in which the scheduler's credit starts.
@@ -276,12 +277,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for DualPi2<P> {
         }
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.l.backlog.packets() + self.c.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.l.backlog.bytes() + self.c.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.l.backlog.amount() + self.c.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

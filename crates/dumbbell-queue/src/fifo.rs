@@ -8,7 +8,7 @@ use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::random::uniform;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, FifoLimit, Nanos, Packet,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, FifoLimit, Nanos, Packet,
     QueueDiscipline,
 };
 
@@ -114,19 +114,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Fifo<P> {
     }
 
     fn dequeue(&mut self, _now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
-        let Some(packet) = self.backlog.pop() else {
-            return Dequeued::Empty;
-        };
-        self.counters.dequeued += 1;
-        Dequeued::Packet(packet)
+        self.counters.deliver(self.backlog.pop())
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

@@ -2,10 +2,10 @@
 //! round robin in which queues that have just become active go first. What manages each queue is the
 //! discipline's own; its state lies with the queue.
 
-use crate::Packet;
 use crate::largest::Largest;
 use crate::params::{ParamInfo, Unit};
 use crate::pool::{Chain, Place, Pool};
+use crate::{Amount, Packet};
 
 const NONE: u32 = u32::MAX;
 /// Most packets that all queues of one pool may hold.
@@ -219,6 +219,10 @@ impl<P: Packet, S> FlowStore<P, S> {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.totals.bytes
+    }
+
+    pub(crate) fn amount(&self) -> Amount {
+        Amount { packets: self.totals.packets, bytes: self.totals.bytes }
     }
 }
 

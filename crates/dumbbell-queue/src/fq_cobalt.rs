@@ -7,7 +7,8 @@ use crate::cobalt::{Cobalt, CobaltParams, Leaving, Sce};
 use crate::flow_queue::{FlowQueues, FlowSource, MOST_PACKETS, Salt, flows_info, quantum_info};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// Parameters of [`build_with`], beside those of COBALT.
@@ -110,12 +111,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCobalt<P> {
         self.counters.deliver(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.queues.store().packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.queues.store().bytes()
+    fn backlog(&self) -> Amount {
+        self.queues.store().amount()
     }
 
     fn counters(&self) -> Counters {

@@ -7,7 +7,8 @@ use crate::flow_queue::{
 };
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 pub(crate) fn info() -> QueueInfo {
@@ -112,12 +113,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqCodel<P> {
         self.counters.deliver(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.queues.store().packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.queues.store().bytes()
+    fn backlog(&self) -> Amount {
+        self.queues.store().amount()
     }
 
     fn counters(&self) -> Counters {

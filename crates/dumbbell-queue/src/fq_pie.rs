@@ -4,7 +4,8 @@ use crate::flow_queue::{FlowQueues, MOST_PACKETS, Salt, flows_info, memory_info,
 use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::pie::{self, Pie, PieParams};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 pub(crate) fn info() -> QueueInfo {
@@ -93,12 +94,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for FqPie<P> {
         self.counters.deliver(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.queues.store().packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.queues.store().bytes()
+    fn backlog(&self) -> Amount {
+        self.queues.store().amount()
     }
 
     fn counters(&self) -> Counters {

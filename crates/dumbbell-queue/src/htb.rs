@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::bucket::{Bucket, default_burst};
 use crate::classes::{self, Classes};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
-use crate::{Built, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
+use crate::{Amount, Built, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
 
 /// tc-htb: priorities 0 to 7; a quantum is the rate in bytes over 10 (r2q), up to 200,000 bytes. Its least
 /// is a full frame here, since turns are only fair with quanta of a packet or more.
@@ -224,12 +224,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Htb<P> {
         }
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.classes.backlog_packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.classes.backlog_bytes()
+    fn backlog(&self) -> Amount {
+        self.classes.backlog()
     }
 
     fn counters(&self) -> Counters {

@@ -15,7 +15,8 @@ use crate::cobalt::{Cobalt, CobaltParams, Leaving, Sce};
 use crate::flow_queue::{Salt, flows_info};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 pub(crate) fn info() -> QueueInfo {
@@ -227,12 +228,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Lfq<P> {
         Dequeued::Empty
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.sparse.packets() + self.bulk.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.sparse.bytes() + self.bulk.bytes
+    fn backlog(&self) -> Amount {
+        Amount {
+            packets: self.sparse.packets() + self.bulk.packets(),
+            bytes: self.sparse.bytes() + self.bulk.bytes,
+        }
     }
 
     fn counters(&self) -> Counters {

@@ -235,6 +235,21 @@ impl std::ops::Add for Counters {
     }
 }
 
+/// Packets, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl std::ops::Add for Amount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
 /// Limit of a plain FIFO, whichever is reached first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifoLimit {
@@ -250,9 +265,17 @@ pub trait QueueDiscipline<P: Packet>: Send {
     /// Take the next packet. Packets that the AQM drops on the way are pushed to `dropped`.
     fn dequeue(&mut self, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P>;
 
-    fn backlog_packets(&self) -> u64;
-    fn backlog_bytes(&self) -> u64;
+    /// What it holds.
+    fn backlog(&self) -> Amount;
     fn counters(&self) -> Counters;
+
+    fn backlog_packets(&self) -> u64 {
+        self.backlog().packets
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.backlog().bytes
+    }
 
     /// A tail-drop FIFO says so, and an engine with a constant-rate link may then compute departures
     /// in place of storing packets.

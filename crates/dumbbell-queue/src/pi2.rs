@@ -6,7 +6,8 @@ use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::pi_controller::{self, PiController};
 use crate::verdict::Verdict;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 pub(crate) fn info() -> QueueInfo {
@@ -75,19 +76,11 @@ impl<P: Packet + Send> QueueDiscipline<P> for Pi2<P> {
 
     fn dequeue(&mut self, now: Nanos, _dropped: &mut Dropped<P>) -> Dequeued<P> {
         self.controller.catch_up(now, self.backlog.oldest());
-        let Some(packet) = self.backlog.pop() else {
-            return Dequeued::Empty;
-        };
-        self.counters.dequeued += 1;
-        Dequeued::Packet(packet)
+        self.counters.deliver(self.backlog.pop())
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

@@ -13,7 +13,8 @@ use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::random::uniform;
 use crate::verdict::Verdict;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// No drop while no more than this is queued (RFC 8033 section 4.1: twice MEAN_PKTSIZE; Linux: less
@@ -351,12 +352,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for PieQueue<P> {
         Dequeued::Packet(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::classes::{self, Classes};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
-use crate::{Built, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
+use crate::{Amount, Built, Counters, Dequeued, Dropped, Enqueued, Nanos, Packet, QueueDiscipline};
 
 /// What waits for nothing: expedited forwarding (RFC 3246, RFC 5865), signalling and network control
 /// (RFC 4594: CS5, CS6, CS7).
@@ -61,12 +61,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Prio<P> {
         first.map_or(Dequeued::Empty, Dequeued::Wait)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.classes.backlog_packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.classes.backlog_bytes()
+    fn backlog(&self) -> Amount {
+        self.classes.backlog()
     }
 
     fn counters(&self) -> Counters {

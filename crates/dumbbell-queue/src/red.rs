@@ -10,7 +10,8 @@ use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::random::uniform;
 use crate::verdict::Verdict;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// Weight of a new sample in the average (Floyd and Jacobson 1993 section 6; 0.002 in later papers).
@@ -339,12 +340,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Red<P> {
         Dequeued::Packet(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

@@ -9,7 +9,8 @@ use crate::classes::{Classes, Next};
 use crate::flow_queue::{FlowStore, Salt, flows_info};
 use crate::params::{ParamInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// What a queue could send now.
@@ -30,8 +31,7 @@ pub(crate) trait Queues<P> {
     fn head(&mut self, index: usize, now: Nanos, dropped: &mut Dropped<P>) -> Head;
     fn take(&mut self, index: usize, now: Nanos, dropped: &mut Dropped<P>) -> Dequeued<P>;
     fn is_empty(&mut self, index: usize) -> bool;
-    fn backlog_packets(&self) -> u64;
-    fn backlog_bytes(&self) -> u64;
+    fn backlog(&self) -> Amount;
     fn counters(&self) -> Counters;
     fn record(&mut self, now: Nanos, out: &mut dyn FnMut(&str, f64));
 }
@@ -57,12 +57,8 @@ impl<P: Packet> Queues<P> for Classes<P> {
         self.get(index).is_empty()
     }
 
-    fn backlog_packets(&self) -> u64 {
-        Self::backlog_packets(self)
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        Self::backlog_bytes(self)
+    fn backlog(&self) -> Amount {
+        Self::backlog(self)
     }
 
     fn counters(&self) -> Counters {
@@ -155,12 +151,8 @@ impl<P: Packet> Queues<P> for HashedQueues<P> {
         self.store.is_empty(index)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.store.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.store.bytes()
+    fn backlog(&self) -> Amount {
+        self.store.amount()
     }
 
     fn counters(&self) -> Counters {
@@ -291,12 +283,8 @@ where
         self.scheduler.dequeue(&mut self.queues, now, dropped)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.queues.backlog_packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.queues.backlog_bytes()
+    fn backlog(&self) -> Amount {
+        self.queues.backlog()
     }
 
     fn counters(&self) -> Counters {

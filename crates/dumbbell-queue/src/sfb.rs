@@ -13,7 +13,8 @@ use crate::params::{ParamInfo, QueueInfo, Unit, Values, child_seed};
 use crate::random::uniform;
 use crate::verdict::Verdict;
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 /// Bits of a hash for each level, which bound the levels and the bins.
@@ -341,12 +342,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfb<P> {
         Dequeued::Packet(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

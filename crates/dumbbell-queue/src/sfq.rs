@@ -11,7 +11,8 @@ use crate::flow_queue::{FlowStore, MOST_PACKETS, Salt, quantum_info};
 use crate::largest::Largest;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 pub(crate) fn info() -> QueueInfo {
@@ -181,12 +182,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Sfq<P> {
         Dequeued::Empty
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.store.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.store.bytes()
+    fn backlog(&self) -> Amount {
+        self.store.amount()
     }
 
     fn counters(&self) -> Counters {

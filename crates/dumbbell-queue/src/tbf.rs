@@ -7,7 +7,8 @@ use crate::bucket::{Bucket, default_burst};
 use crate::classes::{Class, Next};
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet, QueueDiscipline,
+    Amount, Built, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
+    QueueDiscipline,
 };
 
 pub(crate) fn info() -> QueueInfo {
@@ -129,8 +130,8 @@ impl<P> Tbf<P> {
 impl<P: Packet + Send> QueueDiscipline<P> for Tbf<P> {
     fn enqueue(&mut self, now: Nanos, packet: P, dropped: &mut Dropped<P>) -> Enqueued {
         let bytes = packet.bytes();
-        let waiting = self.child.backlog_bytes().saturating_add(u64::from(bytes));
-        if self.child.backlog_packets() >= self.limit
+        let waiting = self.child.backlog().bytes.saturating_add(u64::from(bytes));
+        if self.child.backlog().packets >= self.limit
             || waiting > self.limit_bytes
             || u64::from(bytes) > self.largest
         {
@@ -162,12 +163,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Tbf<P> {
         self.child.take(now, dropped)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.child.backlog_packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.child.backlog_bytes()
+    fn backlog(&self) -> Amount {
+        self.child.backlog()
     }
 
     fn counters(&self) -> Counters {

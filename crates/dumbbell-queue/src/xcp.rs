@@ -10,8 +10,8 @@
 use crate::backlog::Backlog;
 use crate::params::{ParamInfo, QueueInfo, Unit, Values};
 use crate::{
-    Built, CongestionHeader, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos, Packet,
-    QueueDiscipline,
+    Amount, Built, CongestionHeader, Counters, Dequeued, DropReason, Dropped, Enqueued, Nanos,
+    Packet, QueueDiscipline,
 };
 
 /// Control interval before a round-trip time is known, and bounds of those that count, seconds.
@@ -290,12 +290,8 @@ impl<P: Packet + Send> QueueDiscipline<P> for Xcp<P> {
         Dequeued::Packet(packet)
     }
 
-    fn backlog_packets(&self) -> u64 {
-        self.backlog.packets()
-    }
-
-    fn backlog_bytes(&self) -> u64 {
-        self.backlog.bytes()
+    fn backlog(&self) -> Amount {
+        self.backlog.amount()
     }
 
     fn counters(&self) -> Counters {

@@ -5,7 +5,9 @@ mod common;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use common::{MS, TestPacket, drain, object, offer, overload, queue};
+use common::{
+    MS, TestPacket, assert_cobalt_parameters, drain, object, offer, overload, queue, signals,
+};
 use dumbbell_queue::{Dequeued, Dropped, Ecn, Enqueued, Nanos, build};
 use serde_json::{Value, json};
 
@@ -167,20 +169,9 @@ fn overflow_drops_the_head_of_the_bulk() {
 
 #[test]
 fn each_parameter_reaches_the_queue() {
-    let counters = |params: Value| {
-        let mut q = queue("cnq", params);
-        overload(&mut q, packet(1, 0), 0, 300 * MS);
-        let c = q.counters();
-        (c.marked, c.dropped_aqm, c.marked_sce > 0)
-    };
-    assert_eq!(counters(json!({})), (4, 0, false));
-    assert_eq!(counters(json!({"target": 50 * MS})), (2, 0, false));
-    assert_eq!(counters(json!({"interval": 200 * MS})), (1, 0, false));
-    assert_eq!(counters(json!({"mtu_time": 20 * MS})), (1, 0, false));
-    assert_eq!(counters(json!({"ecn": false})), (0, 4, false));
-    assert_eq!(counters(json!({"sce_thresh": 4})), (4, 0, true));
-    assert!(counters(json!({"blue_threshold": 20 * MS, "blue_increment": 1.0})).1 > 100);
-    assert_eq!(counters(json!({"blue_threshold": 200 * MS, "blue_increment": 1.0})).1, 0);
+    assert_cobalt_parameters("cnq");
+    assert!(signals("cnq", json!({"blue_threshold": 20 * MS, "blue_increment": 1.0})).1 > 100);
+    assert_eq!(signals("cnq", json!({"blue_threshold": 200 * MS, "blue_increment": 1.0})).1, 0);
 
     // With one bucket the second flow is not sparse.
     let order = |flows: u64| {

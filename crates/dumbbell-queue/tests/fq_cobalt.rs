@@ -2,10 +2,11 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-
-use common::{MS, TestPacket, drain, offer, overload, queue};
-use dumbbell_queue::{Dequeued, Dropped, Ecn, Enqueued};
+use common::{
+    MS, TestPacket, assert_cobalt_parameters, assert_shares_in_bytes, drain, offer, overload,
+    queue, signals,
+};
+use dumbbell_queue::Enqueued;
 use serde_json::{Value, json};
 
 const PACKET: u32 = 1500;
@@ -27,17 +28,7 @@ fn each_flow_is_under_cobalt() {
 /// two quanta and a packet.
 #[test]
 fn shares_are_in_bytes() {
-    let mut q = queue("fq_cobalt", json!({}));
-    let mut dropped = Dropped::new();
-    offer(&mut q, 0, burst(1, 400, 1500));
-    offer(&mut q, 0, burst(2, 2000, 300));
-    let mut bytes = BTreeMap::<u32, i64>::new();
-    for _ in 0..1000 {
-        if let Dequeued::Packet(p) = q.dequeue(0, &mut dropped) {
-            *bytes.entry(p.flow).or_default() += i64::from(p.bytes);
-        }
-    }
-    assert!((bytes[&1] - bytes[&2]).abs() <= 2 * 1514 + 1500, "{bytes:?}");
+    assert_shares_in_bytes("fq_cobalt");
 }
 
 /// The head of the queue with most bytes goes, and only that flow's BLUE hears of it.
@@ -56,21 +47,9 @@ fn overflow_drops_from_the_fattest_flow() {
 
 #[test]
 fn each_parameter_reaches_the_queue() {
-    let counters = |params: Value| {
-        let mut q = queue("fq_cobalt", params);
-        let packet = TestPacket::new(1, 0, PACKET).with_ecn(Ecn::Ect0);
-        overload(&mut q, packet, 0, 300 * MS);
-        let c = q.counters();
-        (c.marked, c.dropped_aqm, c.marked_sce > 0)
-    };
-    assert_eq!(counters(json!({})), (4, 0, false));
-    assert_eq!(counters(json!({"target": 50 * MS})), (2, 0, false));
-    assert_eq!(counters(json!({"interval": 200 * MS})), (1, 0, false));
-    assert_eq!(counters(json!({"mtu_time": 20 * MS})), (1, 0, false));
-    assert_eq!(counters(json!({"ecn": false})), (0, 4, false));
-    assert_eq!(counters(json!({"sce_thresh": 4})), (4, 0, true));
+    assert_cobalt_parameters("fq_cobalt");
     let sure = json!({"blue_threshold": 20 * MS, "blue_increment": 1.0});
-    assert!(counters(sure).1 > 100);
+    assert!(signals("fq_cobalt", sure).1 > 100);
     let overflow = |limit: u64| {
         let mut q = queue("fq_cobalt", json!({"limit": limit, "blue_decrement": 0.0}));
         offer(&mut q, 6 * MS, burst(1, 10, 1000)).1.len()

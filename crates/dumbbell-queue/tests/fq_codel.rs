@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{MS, TestPacket, drain, object, offer, overload, queue};
+use common::{MS, TestPacket, assert_shares_in_bytes, drain, object, offer, overload, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, build};
 use serde_json::json;
 
@@ -112,18 +112,7 @@ fn one_packet_at_a_time_does_not_starve_others() {
 
 #[test]
 fn shares_are_in_bytes() {
-    let mut q = queue("fq_codel", json!({}));
-    let mut dropped = Dropped::new();
-    offer(&mut q, 0, burst(1, 400, 1500));
-    offer(&mut q, 0, burst(2, 2000, 300));
-    let mut bytes = BTreeMap::<u32, i64>::new();
-    for _ in 0..1000 {
-        if let Dequeued::Packet(p) = q.dequeue(0, &mut dropped) {
-            *bytes.entry(p.flow).or_default() += i64::from(p.bytes);
-        }
-    }
-    // Two quanta and a packet: what one flow may be ahead by.
-    assert!((bytes[&1] - bytes[&2]).abs() <= 2 * 1514 + 1500, "{bytes:?}");
+    assert_shares_in_bytes("fq_codel");
 }
 
 #[test]

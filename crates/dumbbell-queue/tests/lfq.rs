@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{MS, TestPacket, drain, offer, overload, queue};
+use common::{MS, TestPacket, assert_cobalt_parameters, drain, offer, overload, queue, signals};
 use dumbbell_queue::{Dequeued, Dropped, Ecn, Enqueued};
 use serde_json::{Value, json};
 
@@ -87,20 +87,9 @@ fn overflow_drops_the_head_of_the_bulk() {
 
 #[test]
 fn each_parameter_reaches_the_queue() {
-    let counters = |params: Value| {
-        let mut q = queue("lfq", params);
-        overload(&mut q, packet(1, 0, 1500), 0, 300 * MS);
-        let c = q.counters();
-        (c.marked, c.dropped_aqm, c.marked_sce > 0)
-    };
-    assert_eq!(counters(json!({})), (4, 0, false));
-    assert_eq!(counters(json!({"target": 50 * MS})), (2, 0, false));
-    assert_eq!(counters(json!({"interval": 200 * MS})), (1, 0, false));
-    assert_eq!(counters(json!({"mtu_time": 20 * MS})), (1, 0, false));
-    assert_eq!(counters(json!({"ecn": false})), (0, 4, false));
-    assert_eq!(counters(json!({"sce_thresh": 4})), (4, 0, true));
-    assert!(counters(json!({"blue_threshold": 20 * MS, "blue_increment": 1.0})).1 > 100);
-    assert_eq!(counters(json!({"limit": 9})).0, 0);
+    assert_cobalt_parameters("lfq");
+    assert!(signals("lfq", json!({"blue_threshold": 20 * MS, "blue_increment": 1.0})).1 > 100);
+    assert_eq!(signals("lfq", json!({"limit": 9})).0, 0);
 
     let run = |params: Value| {
         let mut q = queue("lfq", params);

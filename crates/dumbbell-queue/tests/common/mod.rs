@@ -10,7 +10,7 @@ use dumbbell_queue::{
     CongestionHeader, Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, Packet, QueueDiscipline,
     build,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub const MS: Nanos = 1_000_000;
 
@@ -204,4 +204,41 @@ pub fn recorded(queue: &mut Queue, wanted: &str) -> f64 {
         }
     });
     found.unwrap()
+}
+
+/// Deficit round robin (RFC 8290 section 4.2): equal bytes for flows with unequal packets, to within two
+/// quanta and a packet, which is what one flow may be ahead by.
+#[track_caller]
+pub fn assert_shares_in_bytes(kind: &str) {
+    let mut q = queue(kind, json!({}));
+    let packets = |flow, count, bytes| (0..count).map(move |seq| TestPacket::new(flow, seq, bytes));
+    offer(&mut q, 0, packets(1, 400, 1500));
+    offer(&mut q, 0, packets(2, 2000, 300));
+    let mut dropped = Dropped::new();
+    let mut bytes = [0_i64; 3];
+    for _ in 0..1000 {
+        if let Dequeued::Packet(p) = q.dequeue(0, &mut dropped) {
+            bytes[p.flow as usize] += i64::from(p.bytes);
+        }
+    }
+    assert!((bytes[1] - bytes[2]).abs() <= 2 * 1514 + 1500, "{bytes:?}");
+}
+
+/// CE marks, drops of the AQM, and whether there were SCE marks, in 300 ms of [`overload`] by one flow.
+pub fn signals(kind: &str, params: Value) -> (u64, u64, bool) {
+    let mut q = queue(kind, params);
+    overload(&mut q, TestPacket::new(1, 0, 1500).with_ecn(Ecn::Ect0), 0, 300 * MS);
+    let c = q.counters();
+    (c.marked, c.dropped_aqm, c.marked_sce > 0)
+}
+
+/// The parameters of COBALT reach a queue of this kind.
+#[track_caller]
+pub fn assert_cobalt_parameters(kind: &str) {
+    assert_eq!(signals(kind, json!({})), (4, 0, false));
+    assert_eq!(signals(kind, json!({"target": 50 * MS})), (2, 0, false));
+    assert_eq!(signals(kind, json!({"interval": 200 * MS})), (1, 0, false));
+    assert_eq!(signals(kind, json!({"mtu_time": 20 * MS})), (1, 0, false));
+    assert_eq!(signals(kind, json!({"ecn": false})), (0, 4, false));
+    assert_eq!(signals(kind, json!({"sce_thresh": 4})), (4, 0, true));
 }
