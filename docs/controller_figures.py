@@ -60,8 +60,13 @@ def main(names: list[str]) -> None:
         result = dumbbell.run(scenario(name))
         path = FIGURES / f"{name}.png"
         multiples_figure([result], [run_title(name, result)], path, panel_in=PANEL_IN)
-        with Image.open(path) as drawn:
-            drawn.convert("RGB").quantize(COLOURS).save(path, optimize=True)
+        shrink(path)
+
+
+def shrink(path: Path) -> None:
+    """Keep a figure's file small: few colours are in it."""
+    with Image.open(path) as drawn:
+        drawn.convert("RGB").quantize(COLOURS).save(path, optimize=True)
 
 
 if __name__ == "__main__":

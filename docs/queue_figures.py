@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from controller_figures import shrink
 
 import dumbbell
 from dumbbell._plots import figure, save_figure
@@ -25,7 +25,6 @@ from dumbbell._registry import builtin
 
 FIGURES = Path(__file__).parent / "_static" / "queues"
 SIZE_IN = (6.5, 4.2)
-COLOURS_KEPT = 48
 PIXELS = 500
 
 TWO_CUBIC: list[dict[str, Any]] = [{"cc": "cubic", "count": 2, "stagger": "10s"}]
@@ -214,8 +213,7 @@ def draw(name: str) -> None:
                 frameon=False)  # fmt: skip
     path = FIGURES / f"{name}.png"
     save_figure(made, path)
-    with Image.open(path) as drawn:
-        drawn.convert("RGB").quantize(COLOURS_KEPT).save(path, optimize=True)
+    shrink(path)
 
 
 def main(names: list[str]) -> None:

@@ -21,8 +21,15 @@ _DELAY_TARGETS = ("codel", "cobalt", "sce", "cnq", "lfq")
 def warnings(config: Mapping[str, Any], registry: Registry) -> list[str]:
     """One line for each, from the engine's configuration (:func:`dumbbell._resolve.resolve`)."""
     found = [line for link in config["links"] for line in _of_link(link, registry)]
+    kinds: set[tuple[Any, ...]] = set()
     alike: set[str] = set()
     for flow in config["flows"]:
+        transport = flow["transport"]
+        # There may be hundreds of thousands, of which few differ in what is looked at.
+        kind = (transport.get("cc", {}).get("kind"), transport.get("ecn"), *flow["route"])
+        if kind in kinds:
+            continue
+        kinds.add(kind)
         for subject, line in _of_flow(flow, config["links"], registry):
             if subject not in alike:
                 alike.add(subject)

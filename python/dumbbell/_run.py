@@ -48,17 +48,17 @@ _PYTHON = "python:"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run that is ready to start: the scenario and the engine's configuration of it."""
+    """A run that is ready to start: the scenario, the engine's configuration of it, and what
+    probably makes it show something else than meant, one line each."""
 
     scenario: dict[str, Any]
     config: dict[str, Any]
     source: dict[str, Any] = field(default_factory=dict)
     controllers: Controllers = field(default_factory=dict)
+    warnings: list[str] = field(init=False)
 
-    @property
-    def warnings(self) -> list[str]:
-        """What probably makes the run show something else than meant, one line each."""
-        return warnings(self.config, builtin())
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "warnings", warnings(self.config, builtin()))
 
 
 def run(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +114,16 @@ class Paper:
     source: str
     setup: str
     run: Callable[[bool], Outcome]
+
+
+@contextmanager
+def thread_pool() -> Iterator[ThreadPoolExecutor]:
+    """A thread for each processor. Ctrl-C need not wait for what has not begun."""
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def series(result: Result, name: str, flow: str, *columns_: str) -> list[NDArray[Any]]:

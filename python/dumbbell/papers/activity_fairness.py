@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from dumbbell._run import run as run_scenario
-from dumbbell.papers._paper import Outcome, Paper, between
+from dumbbell.papers._paper import Outcome, Paper, between, thread_pool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,7 +119,7 @@ def _upload_s(burst: str) -> float:
 
 def _run(quick: bool) -> Outcome:
     rtts = (50,) if quick else _RTTS_MS
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with thread_pool() as pool:
         points = [(users, rtt, gamma) for users in _USERS for rtt in rtts for gamma in _GAMMAS]
         ratios = dict(zip(points, pool.map(
             lambda p: _ratio(_abc(sum(p[0]), p[2]), p[0], p[1]), points

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dumbbell._run import run as run_scenario
-from dumbbell.papers._paper import Outcome, Paper, Published, factor, within
+from dumbbell.papers._paper import Outcome, Paper, Published, factor, thread_pool, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,7 +102,7 @@ def _fairness(pair: _Pair) -> Published:
 def _run(quick: bool) -> Outcome:
     by_rate = [pair for pair in _BY_RATE if pair.queue is _DUALPI2] if quick else _BY_RATE
     pairs = [*by_rate, *_BY_FAIRNESS, *_BY_STARVATION]
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with thread_pool() as pool:
         rates = list(pool.map(_measure, pairs))
     measured = dict(zip(map(id, pairs), rates, strict=True))
     rows = []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dumbbell._plots_data import columns
 from dumbbell._run import run as run_scenario
-from dumbbell.papers._paper import Outcome, Paper, between, within
+from dumbbell.papers._paper import Outcome, Paper, between, thread_pool, within
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +115,7 @@ def _run(quick: bool) -> Outcome:
     phase_s = _QUICK_PHASE_S if quick else _PHASE_S
     rates, rtts = _QUICK if quick else (_RATES_MBPS, _RTTS_MS)
     grid = [(rate, rtt) for rate in rates for rtt in rtts]
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with thread_pool() as pool:
         loads = dict(zip(("PIE", "PI2"), pool.map(
             lambda queue: _load_step(queue, phase_s), (_PIE, _PI2)), strict=True))  # fmt: skip
         drops = dict(zip(("PIE", "PI2"), pool.map(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from dumbbell._plots_data import by_name, columns
 from dumbbell._run import run as run_scenario
-from dumbbell.papers._paper import Outcome, Paper
+from dumbbell.papers._paper import Outcome, Paper, thread_pool
 from dumbbell.papers._rfc7928_cases import CASES, CONTENDERS, ONE_WAY_MS, QUICK, Case
 from dumbbell.papers._rfc7928_claims import (
     BURSTS_LOST,
@@ -58,8 +56,7 @@ def _table(measures: Mapping[str, Measures]) -> list[dict[str, Any]]:
 def _grid(quick: bool) -> dict[str, dict[str, Measures]]:
     """By case and queue, the mean over the seeds; on all processors."""
     seeds = range(1, 2 if quick else 1 + _SEEDS)
-    pool = ThreadPoolExecutor(os.cpu_count())
-    try:
+    with thread_pool() as pool:
         futures = {
             (case.name, kind): [pool.submit(_measure, case, kind, seed, quick) for seed in seeds]
             for case in CASES
@@ -69,9 +66,6 @@ def _grid(quick: bool) -> dict[str, dict[str, Measures]]:
         for (name, kind), runs in futures.items():
             grid[name][kind] = _mean([run.result() for run in runs])
         return grid
-    finally:
-        # Ctrl-C need not wait for what has not begun.
-        pool.shutdown(cancel_futures=True)
 
 
 def _measure(case: Case, kind: str, seed: int, quick: bool) -> Measures:
