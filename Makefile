@@ -28,7 +28,7 @@ $(VENV)/.python: constraints.txt
 $(VENV)/.built: $(VENV)/.python $(RUST) $(PACKAGE)
 	rm -rf dist
 	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
-	$(PIP) install "$$(ls dist/*.whl)[frames,plots,report]"
+	$(PIP) install "$$(ls dist/*.whl)[frames,networks,plots,report,study]"
 	$(PIP) install --force-reinstall --no-deps dist/*.whl
 	touch $@
 
@@ -100,7 +100,7 @@ constraints:
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT= $(PIP) install -U pip
-	PIP_CONSTRAINT= $(PIP) install maturin ".[frames,plots,report]" --group dev --group docs
+	PIP_CONSTRAINT= $(PIP) install maturin ".[frames,networks,plots,report,study]" --group dev --group docs
 	(echo '# Exact versions that make installs; made by `make constraints`.'; \
 		$(BIN)/pip freeze --all --exclude dumbbell --exclude setuptools) > constraints.txt
 

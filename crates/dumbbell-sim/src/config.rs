@@ -18,7 +18,13 @@ pub struct Config {
     #[serde(default = "default_interval")]
     pub interval_ns: u64,
     pub links: Vec<Link>,
+    /// Ways through the network that the transfers of users choose from.
+    #[serde(default)]
+    pub paths: Vec<Path>,
     pub flows: Vec<Flow>,
+    /// What is recorded of users; needed where a flow has some.
+    #[serde(default)]
+    pub users: Option<UserRecord>,
     #[serde(default)]
     pub probes: Vec<Probe>,
     /// Use no shortcut (computed departures, elided hops): the oracle for the fast engine.
@@ -202,14 +208,70 @@ pub struct Change {
     pub loss: Option<Loss>,
 }
 
+/// A hop of a route: a link, and propagation behind it for this route alone.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Hop {
+    Link(usize),
+    Delayed(usize, u64),
+}
+
+impl Hop {
+    pub fn link(self) -> usize {
+        match self {
+            Self::Link(link) | Self::Delayed(link, _) => link,
+        }
+    }
+
+    pub fn delay_ns(self) -> u64 {
+        match self {
+            Self::Link(_) => 0,
+            Self::Delayed(_, delay) => delay,
+        }
+    }
+}
+
+/// A way from a site to another, and back.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Path {
+    pub route: Vec<Hop>,
+    pub reverse_route: Vec<Hop>,
+}
+
+/// What is recorded of all users together: [`Users`] name their group, kinds of file and classes of
+/// path by index into these lists.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UserRecord {
+    pub groups: Vec<String>,
+    pub files: Vec<String>,
+    pub classes: Vec<String>,
+    /// Parts of the run that the tables tell apart; they may overlap.
+    pub periods: Vec<Period>,
+    /// Spacing of the samples that a period's means are made of.
+    pub interval_ns: u64,
+    /// Whether the samples are recorded, not only their means.
+    #[serde(default)]
+    pub series: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Period {
+    pub name: String,
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
 /// A flow, or a source of many flows (`traffic`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     pub id: String,
-    /// Link indexes from sender to receiver, and back.
-    pub route: Vec<usize>,
-    pub reverse_route: Vec<usize>,
+    /// From sender to receiver, and back; unused where users choose a path for each transfer.
+    pub route: Vec<Hop>,
+    pub reverse_route: Vec<Hop>,
     /// Propagation beyond the links, receiver side of the forward route and sender side of the
     /// reverse route.
     #[serde(default)]
@@ -278,6 +340,18 @@ pub struct Tcp {
     /// Begin with a SYN exchange (which can be lost).
     #[serde(default = "yes")]
     pub handshake: bool,
+    /// First timeout of a SYN; each further one is twice the one before.
+    #[serde(default = "default_syn_timeout")]
+    pub syn_timeout_ns: u64,
+    /// SYNs after which a connection is given up; `None`: never.
+    #[serde(default)]
+    pub syn_tries: Option<u32>,
+    /// Slow-start threshold before the first congestion event, segments; `None`: arbitrarily high.
+    #[serde(default)]
+    pub initial_ssthresh: Option<u32>,
+    /// IP bits per second above which it never sends (the host's interface, SO_MAX_PACING_RATE).
+    #[serde(default)]
+    pub max_rate_bps: Option<u64>,
 }
 
 /// How a flow uses ECN.
@@ -351,9 +425,71 @@ pub enum Traffic {
     ConstantRate { bps: u64, chunk_bytes: u32 },
     /// New connections at exponential intervals, `rate_hz` a second, sizes (bytes) from a law.
     Poisson { rate_hz: f64, size: Law },
+    /// Users, each with a connection of its own while it transfers a file.
+    Users(Box<Users>),
     /// On one connection: request of `request` bytes, response of `response` bytes, think time
     /// (seconds), again. The flow's direction carries the responses.
     RequestResponse { request: Law, response: Law, think: Law },
+}
+
+/// `count` users at one place who think, connect, transfer a file to a destination, think again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Users {
+    pub count: u32,
+    /// Index into [`UserRecord::groups`].
+    pub group: usize,
+    pub destinations: Vec<Destination>,
+    /// Seconds between two transfers.
+    pub think: Law,
+    /// Seconds after which a user gives a transfer up; `None`: never.
+    #[serde(default)]
+    pub patience: Option<Law>,
+    pub files: Vec<File>,
+    #[serde(default)]
+    pub surges: Vec<Surge>,
+    /// Shares of the users that begin a transfer at set times; the others begin with a think time.
+    #[serde(default)]
+    pub starts: Vec<StartGroup>,
+}
+
+/// Where files go, with a weight that needs no scale.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destination {
+    /// Index into [`Config::paths`].
+    pub path: usize,
+    pub weight: f64,
+    /// Index into [`UserRecord::classes`].
+    pub class: usize,
+}
+
+/// A kind of file, drawn by weight.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// Index into [`UserRecord::files`].
+    pub file: usize,
+    pub weight: f64,
+    /// Bytes.
+    pub size: Law,
+}
+
+/// While it lasts, files that begin on paths of this class are `factor` times as large.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Surge {
+    pub from_ns: u64,
+    pub to_ns: u64,
+    pub class: usize,
+    pub factor: f64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartGroup {
+    pub share: f64,
+    pub at_ns: u64,
 }
 
 /// A random law; the unit is that of its use (seconds or bytes).
@@ -426,6 +562,9 @@ fn default_delack() -> u64 {
 }
 fn default_min_rto() -> u64 {
     200_000_000
+}
+fn default_syn_timeout() -> u64 {
+    1_000_000_000
 }
 fn yes() -> bool {
     true

@@ -1,0 +1,1 @@
+"""Analysis of experiments: functions on data frames, their figures, and a report."""

@@ -1,0 +1,1 @@
+"""Studies: many runs of a scenario after a design of experiments."""
