@@ -1,7 +1,7 @@
 //! From configuration to engine: links, pipes, routes, sources, timers.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use dumbbell_cc::{BuildError, EcnMode, Recipe, RecoveryStyle};
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::capacity::{Trace, Transmitter};
 use crate::config::{
-    Capacity, Config, Controller, Flow, Link as LinkConfig, Loss, Probe, Transport,
+    self, Capacity, Config, Controller, Flow, Link as LinkConfig, Loss, Probe, Traffic, Transport,
 };
-use crate::engine::{Engine, PipeEnd, Route, TimerKind, timer_id};
+use crate::engine::{Engine, Hop, Line, PipeEnd, Route, TimerKind, Way, timer_id};
 use crate::entry::{Entry, Source};
 use crate::histogram::Histogram;
 use crate::impairment::{Impairment, LossProcess};
@@ -20,9 +20,17 @@ use crate::pipe::Pipe;
 use crate::probe::ProbeState;
 use crate::random::{Stream, derive_seed};
 use crate::run::{CustomControllers, RunError};
+use crate::users::Crowd;
 
-/// Pipes of last legs, by (last link or none, delay), so that flows share them.
-type Legs = BTreeMap<(Option<usize>, u64), u32>;
+/// Lines that routes share.
+#[derive(Default)]
+struct Lines {
+    /// Of last legs, by last link (none where its propagation is a line of its own), delay, and
+    /// whether the leg loses packets.
+    legs: BTreeMap<(Option<usize>, u64, bool), u32>,
+    /// Behind a link for routes that add a delay, by both.
+    delayed: BTreeMap<(usize, u64), u32>,
+}
 
 /// A checked controller, and its parameters with the defaults filled in.
 struct Known {
@@ -59,20 +67,30 @@ impl<'a> Engine<'a> {
         for link in &config.links {
             let built = build_link(config, link)?;
             let ordered = !built.impairment.as_ref().is_some_and(|i| i.reorders());
-            engine.pipes.push((Pipe::new(ordered), PipeEnd::Link));
+            engine.lines.push(Line { pipe: Pipe::new(ordered), end: PipeEnd::Link, delay: 0 });
             engine.links.push(built);
         }
         // Room for one connection each, so that growing never holds two copies.
         engine.entries.reserve_exact(config.flows.len());
         engine.connections.reserve_exact(config.flows.len());
-        let mut legs = Legs::new();
+        let mut lines = Lines::default();
         let mut recipes = Recipes::default();
-        for flow in &config.flows {
-            let entry = engine.build_entry(flow, &mut legs, &mut recipes)?;
+        for path in &config.paths {
+            let forward = engine.build_route(&mut lines, &path.route, 0, &Loss::None, "");
+            let reverse = engine.build_route(&mut lines, &path.reverse_route, 0, &Loss::None, "");
+            let way = engine.build_way(&path.route, &path.reverse_route, forward, reverse, 0);
+            engine.ways.push(way);
+        }
+        for (index, flow) in config.flows.iter().enumerate() {
+            let mut entry = engine.build_entry(flow, &mut lines, &mut recipes)?;
+            if let Traffic::Users(users) = &flow.traffic {
+                entry.crowd = Some(engine.crowds.len() as u32);
+                engine.crowds.push(Crowd::new(users, index as u32));
+            }
             engine.entries.push(entry);
         }
         for probe in &config.probes {
-            let state = engine.build_probe(probe, &mut legs);
+            let state = engine.build_probe(probe, &mut lines);
             engine.probes.push(state);
         }
         engine.schedule_start();
@@ -99,19 +117,32 @@ impl<'a> Engine<'a> {
         }
         self.timers.push(self.config.warmup_ns, timer_id(TimerKind::Mark, u32::MAX >> 4));
         self.timers.push(0, timer_id(TimerKind::Tick, 0));
+        if let Some(users) = &self.config.users {
+            self.timers.push(users.interval_ns, timer_id(TimerKind::UserTick, 0));
+        }
     }
 
-    fn leg(&mut self, legs: &mut Legs, key: (Option<usize>, u64)) -> u32 {
-        *legs.entry(key).or_insert_with(|| {
-            self.pipes.push((Pipe::new(true), PipeEnd::EndPoint));
-            self.pipes.len() as u32 - 1
-        })
+    fn add_line(&mut self, ordered: bool, end: PipeEnd, delay: u64) -> u32 {
+        self.lines.push(Line { pipe: Pipe::new(ordered), end, delay });
+        self.lines.len() as u32 - 1
+    }
+
+    /// The line behind a link for routes that add `delay`.
+    fn delayed(&mut self, lines: &mut Lines, link: usize, delay: u64) -> u32 {
+        if delay == 0 {
+            return link as u32;
+        }
+        let reorders = self.links[link].impairment.as_ref().is_some_and(|i| i.reorders());
+        *lines
+            .delayed
+            .entry((link, delay))
+            .or_insert_with(|| self.add_line(!reorders, PipeEnd::Link, delay))
     }
 
     fn build_route(
         &mut self,
-        legs: &mut Legs,
-        links: &[usize],
+        lines: &mut Lines,
+        hops: &[config::Hop],
         delay: u64,
         loss: &Loss,
         name: &str,
@@ -121,29 +152,59 @@ impl<'a> Engine<'a> {
         let merged = !self.config.hop_by_hop
             && !self.config.capture
             && !lossy
-            && links.last().is_some_and(|&last| {
+            && hops.last().is_some_and(|last| {
+                let last = last.link();
                 let steady = self.config.links[last].changes.iter().all(|c| c.delay_ns.is_none());
                 let plain = self.links[last].impairment.as_ref().is_none_or(|i| i.only_loses());
                 steady && plain
             });
-        let last = links.last().copied().filter(|_| merged);
-        let key = (last, if lossy { delay | 1 << 63 } else { delay });
-        Route {
-            links: links.iter().map(|&link| link as u32).collect(),
-            leg: self.leg(legs, key),
-            leg_delay: delay,
-            merged,
+        let last = hops.last().filter(|_| merged);
+        let delay = delay + last.map_or(0, |last| last.delay_ns());
+        let key = (last.map(|last| last.link()), delay, lossy);
+        let leg =
+            *lines.legs.entry(key).or_insert_with(|| self.add_line(true, PipeEnd::EndPoint, delay));
+        let mut route = Route {
+            hops: hops
+                .iter()
+                .map(|hop| Hop {
+                    link: hop.link() as u32,
+                    line: self.delayed(lines, hop.link(), hop.delay_ns()),
+                })
+                .collect(),
+            leg,
             loss: lossy.then(|| {
                 let stream = Stream::new(self.config.seed, &format!("{name}/loss"));
                 Box::new(LossProcess::new(loss.clone(), stream))
             }),
+        };
+        if merged && let Some(last) = route.hops.last_mut() {
+            last.line = leg;
         }
+        route
+    }
+
+    /// `delay`: propagation of both last legs.
+    fn build_way(
+        &self,
+        there: &[config::Hop],
+        back: &[config::Hop],
+        forward: Route,
+        reverse: Route,
+        delay: u64,
+    ) -> Way {
+        let ordered = there.iter().all(|hop| {
+            let impairment = self.links[hop.link()].impairment.as_ref();
+            !impairment.is_some_and(|i| i.reorders() || !i.only_loses())
+        });
+        let propagation = |hop: &config::Hop| self.links[hop.link()].delay + hop.delay_ns();
+        let rtt = delay + there.iter().chain(back).map(propagation).sum::<u64>();
+        Way { forward, reverse, ordered, rtt }
     }
 
     fn build_entry(
         &mut self,
         flow: &'a Flow,
-        legs: &mut Legs,
+        lines: &mut Lines,
         recipes: &mut Recipes,
     ) -> Result<Entry<'a>, RunError> {
         let cc_seed = derive_seed(self.config.seed, &format!("{}/cc", flow.id));
@@ -171,20 +232,20 @@ impl<'a> Engine<'a> {
                 return Err(RunError::config(format!("flows.{}.ecn", flow.id), message));
             }
         }
-        let ordered = flow.route.iter().all(|&link| {
-            !self.links[link].impairment.as_ref().is_some_and(|i| i.reorders() || !i.only_loses())
-        });
+        let forward = self.build_route(lines, &flow.route, flow.delay_ns, &flow.loss, &flow.id);
+        let reverse = self.build_route(
+            lines,
+            &flow.reverse_route,
+            flow.reverse_delay_ns,
+            &Loss::None,
+            &flow.id,
+        );
+        let delay = flow.delay_ns + flow.reverse_delay_ns;
+        let way = self.build_way(&flow.route, &flow.reverse_route, forward, reverse, delay);
+        self.ways.push(way);
         Ok(Entry {
             config: flow,
-            forward: self.build_route(legs, &flow.route, flow.delay_ns, &flow.loss, &flow.id),
-            reverse: self.build_route(
-                legs,
-                &flow.reverse_route,
-                flow.reverse_delay_ns,
-                &Loss::None,
-                &flow.id,
-            ),
-            ordered,
+            way: self.ways.len() as u32 - 1,
             recipe,
             cc_seed,
             params,
@@ -199,6 +260,7 @@ impl<'a> Engine<'a> {
             acks_dropped: 0,
             delivered_bytes: 0,
             ended: Default::default(),
+            ended_increases: 0,
             warmup: self.config.warmup_ns,
             rtt: Histogram::default(),
             window_bytes: (0, None),
@@ -207,18 +269,20 @@ impl<'a> Engine<'a> {
             cwnd_max: 0.0,
             series_bytes: 0,
             completions: Vec::new(),
+            completed: 0,
             connections: 0,
             slot: None,
             open: Vec::new(),
-            free: Vec::new(),
+            free: VecDeque::new(),
+            crowd: None,
             source: Source::new(Stream::new(self.config.seed, &format!("{}/traffic", flow.id))),
         })
     }
 
-    fn build_probe(&mut self, probe: &Probe, legs: &mut Legs) -> ProbeState {
-        let forward = self.build_route(legs, &probe.route, probe.delay_ns, &Loss::None, &probe.id);
+    fn build_probe(&mut self, probe: &Probe, lines: &mut Lines) -> ProbeState {
+        let forward = self.build_route(lines, &probe.route, probe.delay_ns, &Loss::None, &probe.id);
         let reverse = self.build_route(
-            legs,
+            lines,
             &probe.reverse_route,
             probe.reverse_delay_ns,
             &Loss::None,

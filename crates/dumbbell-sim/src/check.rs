@@ -1,6 +1,6 @@
 //! Checks of a configuration beyond its types: what the engine relies on.
 
-use crate::config::{Capacity, Config, Law, Loss, Rwnd, Traffic, Transport};
+use crate::config::{Capacity, Config, Hop, Law, Loss, Rwnd, Traffic, Transport, Users};
 use crate::run::RunError;
 
 /// Largest counts that the timer ids hold.
@@ -56,7 +56,15 @@ impl Config {
         ensure(self.links.len() <= MAX_LINKS, "links", "too many links")?;
         ensure(self.flows.len() <= MAX_FLOWS, "flows", "too many flows")?;
         self.links.iter().try_for_each(check_link)?;
+        for (index, path) in self.paths.iter().enumerate() {
+            let key = format!("paths.{index}");
+            self.check_route(&path.route, &key)?;
+            self.check_route(&path.reverse_route, &key)?;
+        }
         self.flows.iter().try_for_each(|flow| self.check_flow(flow))?;
+        if let Some(record) = &self.users {
+            ensure(record.interval_ns >= 1_000_000, "users", "expected at least 1 ms")?;
+        }
         for probe in &self.probes {
             let key = format!("probes.{}", probe.id);
             self.check_route(&probe.route, &key)?;
@@ -67,8 +75,9 @@ impl Config {
         Ok(())
     }
 
-    fn check_route(&self, route: &[usize], key: &str) -> Result<(), RunError> {
-        ensure(route.iter().all(|&link| link < self.links.len()), key, "a route names no link")?;
+    fn check_route(&self, route: &[Hop], key: &str) -> Result<(), RunError> {
+        let known = |hop: &Hop| hop.link() < self.links.len();
+        ensure(route.iter().all(known), key, "a route names no link")?;
         ensure(route.len() <= MAX_HOPS, key, "expected at most 250 hops")
     }
 
@@ -83,6 +92,7 @@ impl Config {
                 ensure((64..=60_000).contains(&tcp.mss), &key, "expected an mss of 64 to 60000")?;
                 ensure(tcp.initial_window > 0, &key, "expected an initial window of at least 1")?;
                 ensure(tcp.ack_every > 0, &key, "expected ack_every of at least 1")?;
+                ensure(tcp.max_rate_bps != Some(0), &key, "expected a rate above 0")?;
                 if let Rwnd::Fixed { bytes } | Rwnd::Auto { initial_bytes: bytes, .. } = tcp.rwnd {
                     let one = u64::from(tcp.mss);
                     ensure(bytes >= one, &key, "expected a receive window of at least one mss")?;
@@ -105,10 +115,41 @@ impl Config {
                 ensure(rate_hz.is_finite() && *rate_hz > 0.0, &key, "expected a rate above 0")?;
                 law(size, &key)
             }
+            Traffic::Users(users) => self.check_users(users, &key),
             Traffic::RequestResponse { request, response, think } => {
                 [request, response, think].into_iter().try_for_each(|l| law(l, &key))
             }
         }
+    }
+}
+
+impl Config {
+    fn check_users(&self, users: &Users, key: &str) -> Result<(), RunError> {
+        let Some(record) = &self.users else {
+            return Err(RunError::config(key, "expected `users`: what is recorded of them"));
+        };
+        let weight = |value: f64| value.is_finite() && value >= 0.0;
+        ensure(users.group < record.groups.len(), key, "expected one of users.groups")?;
+        ensure(!users.destinations.is_empty(), key, "expected at least one destination")?;
+        ensure(!users.files.is_empty(), key, "expected at least one kind of file")?;
+        for to in &users.destinations {
+            ensure(to.path < self.paths.len(), key, "expected one of the paths")?;
+            ensure(to.class < record.classes.len(), key, "expected one of users.classes")?;
+            ensure(weight(to.weight), key, "expected a weight of at least 0")?;
+        }
+        for file in &users.files {
+            ensure(file.file < record.files.len(), key, "expected one of users.files")?;
+            ensure(weight(file.weight), key, "expected a weight of at least 0")?;
+            law(&file.size, key)?;
+        }
+        for surge in &users.surges {
+            ensure(weight(surge.factor), key, "expected a factor of at least 0")?;
+        }
+        for start in &users.starts {
+            ensure(weight(start.share), key, "expected a share of at least 0")?;
+        }
+        law(&users.think, key)?;
+        users.patience.as_ref().map_or(Ok(()), |patience| law(patience, key))
     }
 }
 

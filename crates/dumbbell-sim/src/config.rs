@@ -346,9 +346,6 @@ pub struct Tcp {
     /// SYNs after which a connection is given up; `None`: never.
     #[serde(default)]
     pub syn_tries: Option<u32>,
-    /// Slow-start threshold before the first congestion event, segments; `None`: arbitrarily high.
-    #[serde(default)]
-    pub initial_ssthresh: Option<u32>,
     /// IP bits per second above which it never sends (the host's interface, SO_MAX_PACING_RATE).
     #[serde(default)]
     pub max_rate_bps: Option<u64>,
@@ -524,8 +521,8 @@ pub enum Law {
 pub struct Probe {
     pub id: String,
     pub kind: ProbeKind,
-    pub route: Vec<usize>,
-    pub reverse_route: Vec<usize>,
+    pub route: Vec<Hop>,
+    pub reverse_route: Vec<Hop>,
     #[serde(default)]
     pub delay_ns: u64,
     #[serde(default)]

@@ -8,8 +8,8 @@ use dumbbell_transport::{Kind, Packet};
 
 use crate::config::{Rwnd, Tcp};
 
-/// First retransmission of a SYN (RFC 6298 rule 2.1).
-const SYN_TIMEOUT: u64 = 1_000_000_000;
+/// [`Connection::user`] of a connection that belongs to no user.
+pub(crate) const NO_USER: u32 = u32::MAX;
 /// Options of a SYN beyond the timestamps: MSS, SACK permitted, window scale.
 const SYN_OPTION_BYTES: u16 = 8;
 
@@ -47,6 +47,30 @@ pub(crate) struct Connection {
     pub(crate) completed: bool,
     /// Send time of the newest data that arrived: order check.
     pub(crate) last_arrival: u64,
+    /// First timeout of a SYN.
+    syn_timeout: u64,
+    /// Place among the open connections of its flow.
+    pub(crate) open_index: u32,
+    /// The user whose transfer it is.
+    pub(crate) user: u32,
+    pub(crate) established: u64,
+    /// How often the window has grown, and what it was; counted for users.
+    pub(crate) increases: u64,
+    cwnd: u64,
+    /// What it did when last looked at, recovery apart.
+    pub(crate) activity: Activity,
+}
+
+/// What a user's connection does, as the study of SP 500-282 tells it apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// Slow start before the first loss.
+    #[default]
+    SlowStart,
+    /// Growth as Reno's.
+    Normal,
+    /// The growth that sets an algorithm apart.
+    Alternate,
 }
 
 impl Connection {
@@ -91,6 +115,14 @@ impl Connection {
             tlp: config.tlp,
             idle_restart: config.idle_restart,
             pacing: config.pacing,
+            max_rate: config.max_rate_bps.map_or(f64::INFINITY, |bps| {
+                let header = if config.timestamps {
+                    HEADER_BYTES
+                } else {
+                    HEADER_BYTES - TIMESTAMP_OPTION_BYTES
+                };
+                bps as f64 / 8.0 * f64::from(mss) / f64::from(mss + header)
+            }),
             min_rto: config.min_rto_ns,
             window_scale: limited.then(|| receiver.window_scale()),
             initial_rwnd: match config.rwnd {
@@ -110,7 +142,46 @@ impl Connection {
             size: 0,
             completed: false,
             last_arrival: 0,
+            syn_timeout: config.syn_timeout_ns,
+            open_index: 0,
+            user: NO_USER,
+            established: 0,
+            increases: 0,
+            cwnd: 0,
+            activity: Activity::default(),
         }
+    }
+
+    /// After an ACK.
+    #[inline]
+    pub(crate) fn count_increase(&mut self) {
+        let cwnd = self.sender.controller().cwnd();
+        self.increases += u64::from(cwnd > self.cwnd);
+        self.cwnd = cwnd;
+    }
+
+    /// What it does now. A recovery counts as what it interrupts.
+    pub(crate) fn look(&mut self) -> Activity {
+        let stats = self.sender.stats();
+        let cc = self.sender.controller();
+        match cc.phase() {
+            "recovery" | "cwr" => {
+                if self.activity == Activity::SlowStart {
+                    self.activity = Activity::Normal;
+                }
+            }
+            "alternate" => self.activity = Activity::Alternate,
+            _ if cc.cwnd() < cc.ssthresh() && stats.recoveries + stats.timeouts == 0 => {
+                self.activity = Activity::SlowStart;
+            }
+            _ => self.activity = Activity::Normal,
+        }
+        self.activity
+    }
+
+    /// All SYNs that are allowed were sent and the last one has timed out.
+    pub(crate) fn has_tried(&self, most: u32) -> bool {
+        matches!(self.phase, Phase::SynSent { tries, .. } if tries >= most)
     }
 
     /// The SYN to send now, first or repeated; `None` if the handshake is not waiting for one.
@@ -120,7 +191,7 @@ impl Connection {
             Phase::SynSent { first, tries, due } if due <= now => (first, tries),
             _ => return None,
         };
-        let due = now + (SYN_TIMEOUT << tries.min(6));
+        let due = now + (self.syn_timeout << tries.min(6));
         self.phase = Phase::SynSent { first, tries: tries + 1, due };
         Some(self.control(Kind::Syn, now, slot, timestamps))
     }

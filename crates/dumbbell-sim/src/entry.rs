@@ -1,6 +1,7 @@
 //! A flow of the scenario: its route, its traffic source and its counters. It owns one connection,
 //! or many one after the other.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dumbbell_cc::{EcnMode, Recipe};
@@ -8,7 +9,7 @@ use dumbbell_transport::tcp::SenderStats;
 use serde_json::{Map, Value};
 
 use crate::config::{Flow, Tcp, Transport};
-use crate::engine::{Direction, Route};
+use crate::engine::Direction;
 use crate::histogram::Histogram;
 use crate::random::Stream;
 
@@ -22,10 +23,8 @@ pub(crate) struct Completion {
 
 pub(crate) struct Entry<'a> {
     pub(crate) config: &'a Flow,
-    pub(crate) forward: Route,
-    pub(crate) reverse: Route,
-    /// No part of the forward route reorders.
-    pub(crate) ordered: bool,
+    /// Its way, if it has one of its own.
+    pub(crate) way: u32,
     /// How to make a controller; `None` for one that is not in the registry (and can raise errors).
     pub(crate) recipe: Option<Arc<Recipe>>,
     /// Start of the random streams of its controllers.
@@ -46,6 +45,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) delivered_bytes: u64,
     /// Of connections that have ended.
     pub(crate) ended: SenderStats,
+    /// Of connections that have ended: how often their windows grew.
+    pub(crate) ended_increases: u64,
 
     pub(crate) warmup: u64,
     pub(crate) rtt: Histogram,
@@ -57,12 +58,17 @@ pub(crate) struct Entry<'a> {
     pub(crate) series_bytes: u64,
 
     pub(crate) completions: Vec<Completion>,
+    /// Transfers of its users that ended.
+    pub(crate) completed: u64,
     pub(crate) connections: u64,
     /// Slot of the flow's connection, or of the newest.
     pub(crate) slot: Option<u32>,
     /// Slots of the connections that are open.
     pub(crate) open: Vec<u32>,
-    pub(crate) free: Vec<u32>,
+    /// Slots that are free, and since when.
+    pub(crate) free: VecDeque<(u64, u32)>,
+    /// Its users.
+    pub(crate) crowd: Option<u32>,
 
     pub(crate) source: Source,
 }

@@ -84,7 +84,7 @@ impl Engine<'_> {
             let found = match packet.kind {
                 Kind::Ping | Kind::Pong => &mut probes[packet.flow as usize],
                 Kind::Datagram => &mut flows[packet.flow as usize],
-                _ => &mut flows[self.connections[packet.flow as usize].entry as usize],
+                _ => &mut flows[self.places[packet.flow as usize].entry as usize],
             };
             match direction(packet.kind) {
                 Direction::Forward => found.forward += 1,
@@ -115,7 +115,7 @@ impl Engine<'_> {
     /// Every packet between two end points.
     fn packets_in_network(&mut self) -> Vec<Packet> {
         let mut packets: Vec<Packet> =
-            self.pipes.iter().flat_map(|(pipe, _)| pipe.packets()).copied().collect();
+            self.lines.iter().flat_map(|line| line.pipe.packets()).copied().collect();
         for link in &mut self.links {
             let Discipline::Stored(stored) = &mut link.discipline else {
                 continue;

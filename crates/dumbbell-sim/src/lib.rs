@@ -20,6 +20,8 @@ mod record;
 mod ring;
 mod run;
 mod traffic;
+mod user_record;
+mod users;
 
 pub use config::Config;
 pub use output::{

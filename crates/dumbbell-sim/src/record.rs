@@ -139,7 +139,7 @@ pub(crate) struct Recorder {
     traces: Vec<Option<Trace>>,
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(crate) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
@@ -254,7 +254,10 @@ impl Engine<'_> {
         let now = self.now;
         self.watch_for_stalls();
         for index in 0..self.entries.len() {
-            self.sample_flow(index);
+            // Users have samples of their own.
+            if self.entries[index].crowd.is_none() {
+                self.sample_flow(index);
+            }
         }
         if self.recorder.record && now > 0 {
             for index in 0..self.links.len() {
@@ -439,7 +442,7 @@ impl Engine<'_> {
             ecn_reductions: stats.ecn_reductions,
             ecn_failed: stats.ecn_failed,
             connections: entry.connections,
-            completed: durations.len() as u64,
+            completed: durations.len() as u64 + entry.completed,
             effective: effective(entry),
         }
     }
@@ -550,6 +553,9 @@ impl Engine<'_> {
         tables.push(("queue_delay_cdf", cdf_table("link", "delay_ms", &link_names, delays)));
         tables.push(("completions", self.completions(flow_names.clone())));
         tables.push(("probe_samples", self.probe_samples()));
+        if let Some(users) = self.user_recorder.take() {
+            tables.extend(users.tables());
+        }
         if self.config.capture {
             tables.push((
                 "capture",
@@ -603,7 +609,7 @@ impl Engine<'_> {
     }
 }
 
-fn table<const N: usize>(columns: [(&str, Column); N]) -> Table {
+pub(crate) fn table<const N: usize>(columns: [(&str, Column); N]) -> Table {
     Table { columns: columns.into_iter().map(|(name, column)| (name.to_owned(), column)).collect() }
 }
 

@@ -4,8 +4,8 @@ use dumbbell_cc::Controller;
 use dumbbell_transport::{Kind, Packet};
 
 use crate::config::{Tcp, Traffic, Transport};
-use crate::connection::{Connection, Phase};
-use crate::engine::{Engine, TimerKind, timer_id};
+use crate::connection::{Connection, NO_USER, Phase};
+use crate::engine::{Engine, Place, TimerKind, timer_id};
 use crate::entry::{Completion, Entry};
 use crate::run::RunError;
 
@@ -13,9 +13,12 @@ use crate::run::RunError;
 const DATAGRAM_HEADER_BYTES: u32 = 28;
 /// A request without an answer is repeated after this time.
 const REQUEST_TIMEOUT: u64 = 1_000_000_000;
+/// A slot rests so long before a connection with another way may have it: packets of the last one may
+/// still be in the network (TIME-WAIT).
+const REST: u64 = 4_000_000_000;
 const SECOND: f64 = 1e9;
 
-fn to_ns(seconds: f64) -> u64 {
+pub(crate) fn to_ns(seconds: f64) -> u64 {
     (seconds * SECOND).max(0.0) as u64
 }
 
@@ -36,6 +39,7 @@ impl Engine<'_> {
         }
         let config = entry.config;
         match &config.traffic {
+            Traffic::Users(_) => self.start_users(index),
             Traffic::Bulk => {
                 entry.source.pending = u64::MAX;
                 self.open(index, 0);
@@ -166,6 +170,9 @@ impl Engine<'_> {
             return;
         }
         connection.completed = true;
+        if connection.user != NO_USER {
+            return;
+        }
         entry.completions.push(Completion {
             start: connection.started,
             bytes: connection.size,
@@ -178,6 +185,9 @@ impl Engine<'_> {
     pub(crate) fn on_progress(&mut self, slot: u32) {
         let connection = &self.connections[slot as usize];
         if connection.completed && connection.sender.is_idle() {
+            if connection.user != NO_USER {
+                self.on_user_done(slot);
+            }
             self.close(slot);
         }
     }
@@ -212,9 +222,24 @@ impl Engine<'_> {
         }
     }
 
-    /// Open a connection of `size` bytes; 0 for one that the source writes to.
+    /// Open a connection of `size` bytes on the flow's own way; 0 for one that the source writes to.
     fn open(&mut self, index: u32, size: u64) {
+        let way = self.entries[index as usize].way;
+        let slot = self.entries[index as usize].free.pop_back().map(|(_, slot)| slot);
+        self.open_in(slot, Place { entry: index, way }, size, NO_USER);
+    }
+
+    /// Open a connection for a user.
+    pub(crate) fn open_for(&mut self, user: u32, place: Place, size: u64) {
+        let free = &mut self.entries[place.entry as usize].free;
+        let rested = free.front().is_some_and(|&(since, _)| since + REST <= self.now);
+        let slot = if rested { free.pop_front().map(|(_, slot)| slot) } else { None };
+        self.open_in(slot, place, size, user);
+    }
+
+    fn open_in(&mut self, slot: Option<u32>, place: Place, size: u64, user: u32) {
         let now = self.now;
+        let index = place.entry;
         let entry = &self.entries[index as usize];
         let Some(tcp) = entry.tcp() else { return };
         let number = entry.connections;
@@ -225,7 +250,7 @@ impl Engine<'_> {
                 return;
             }
         };
-        let slot = entry.free.last().copied().unwrap_or(self.connections.len() as u32);
+        let slot = slot.unwrap_or(self.connections.len() as u32);
         let generation = self
             .connections
             .get(slot as usize)
@@ -235,13 +260,19 @@ impl Engine<'_> {
             Connection::new(tcp, entry.ecn, cc, slot, generation, index, entry.config.dscp);
         connection.started = now;
         connection.size = size;
+        connection.user = user;
+        connection.open_index = entry.open.len() as u32;
         if (slot as usize) < self.connections.len() {
             self.connections[slot as usize] = connection;
+            self.places[slot as usize] = place;
         } else {
             self.connections.push(connection);
+            self.places.push(place);
+        }
+        if user != NO_USER {
+            self.on_user_opened(user, slot);
         }
         let entry = &mut self.entries[index as usize];
-        entry.free.pop();
         entry.connections += 1;
         entry.slot = Some(slot);
         entry.open.push(slot);
@@ -269,13 +300,26 @@ impl Engine<'_> {
             .map_err(|message| RunError::config(format!("flows.{}.cc", entry.id()), message))
     }
 
-    fn close(&mut self, slot: u32) {
+    pub(crate) fn close(&mut self, slot: u32) {
         let connection = &mut self.connections[slot as usize];
         connection.phase = Phase::Closed;
         let entry = &mut self.entries[connection.entry as usize];
         entry.ended.add(connection.sender.stats());
-        entry.open.retain(|&open| open != slot);
-        entry.free.push(slot);
+        entry.ended_increases += connection.increases;
+        entry.free.push_back((self.now, slot));
+        let at = connection.open_index;
+        entry.open.swap_remove(at as usize);
+        if let Some(&moved) = entry.open.get(at as usize) {
+            self.connections[moved as usize].open_index = at;
+        }
+    }
+
+    /// No SYN was answered.
+    pub(crate) fn on_connection_refused(&mut self, slot: u32) {
+        if self.connections[slot as usize].user != NO_USER {
+            self.on_user_refused(slot);
+        }
+        self.close(slot);
     }
 
     // ---- datagrams -----------------------------------------------------------------------------

@@ -90,6 +90,7 @@ fn ends(
         min_rto: 200 * MS,
         window_scale: None,
         initial_rwnd: 0,
+        max_rate: f64::INFINITY,
     };
     let receiver = ReceiverConfig {
         flow: 0,

@@ -45,6 +45,7 @@ fn ends(cc: &str) -> (Sender, Receiver) {
         min_rto: 200 * MS,
         window_scale: None,
         initial_rwnd: 0,
+        max_rate: f64::INFINITY,
     };
     let cc = build(cc, &serde_json::Map::new(), 1).unwrap();
     let receiver = ReceiverConfig {

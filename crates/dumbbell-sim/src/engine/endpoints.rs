@@ -3,9 +3,8 @@
 use dumbbell_transport::{Kind, Packet};
 
 use super::capture::host;
-use super::{Direction, Engine, TimerKind, direction, timer_id};
-use crate::connection::{ConnectionTimer, Phase};
-use crate::entry::Entry;
+use super::{Direction, Engine, Place, TimerKind, direction, timer_id};
+use crate::connection::{ConnectionTimer, NO_USER, Phase};
 use crate::output::Output;
 use crate::run::RunError;
 
@@ -38,7 +37,7 @@ impl Engine<'_> {
             return;
         }
         if packet.timestamp < connection.last_arrival {
-            if entry.ordered {
+            if self.ways[self.places[slot as usize].way as usize].ordered {
                 self.fail_invariant(format!("flow slot {slot}: data overtook data"));
                 return;
             }
@@ -68,7 +67,7 @@ impl Engine<'_> {
 
     #[inline]
     pub(super) fn send_ack(&mut self, ack: Packet) {
-        let entry = self.connections[ack.flow as usize].entry as usize;
+        let entry = self.places[ack.flow as usize].entry as usize;
         self.entries[entry].acks_sent += 1;
         self.send(ack);
     }
@@ -83,6 +82,9 @@ impl Engine<'_> {
             return;
         }
         connection.sender.on_ack(self.now, packet);
+        if connection.user != NO_USER {
+            connection.count_increase();
+        }
         if let Some(rtt) = connection.sender.rtt_sample() {
             entry.record_rtt(self.now, rtt);
         }
@@ -97,19 +99,20 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn transmit(&mut self, slot: u32) {
         let now = self.now;
-        let entry = self.connections[slot as usize].entry as usize;
-        let Entry { config, forward: route, .. } = &self.entries[entry];
+        let Place { entry, way } = self.places[slot as usize];
+        let entry = entry as usize;
+        let config = self.entries[entry].config;
         let hosts = (config.source_host, config.destination_host);
         // All packets take the same first hop: look it up once.
-        let first = route.links.first().map(|&link| (link as usize, route.exit(1, link)));
+        let first = self.ways[way as usize].forward.hops.first().copied();
         let mut sent = 0;
         while let Some(mut packet) = self.connections[slot as usize].sender.poll_transmit(now) {
             sent += 1;
             packet.set_hosts(hosts.0, hosts.1);
             match first {
-                Some((link, exit)) if !self.capturing => {
+                Some(hop) if !self.capturing => {
                     packet.hop = 1;
-                    self.offer(link, packet, exit);
+                    self.offer(hop, packet);
                 }
                 _ => self.send(packet),
             }
@@ -178,6 +181,7 @@ impl Engine<'_> {
     pub(crate) fn establish(&mut self, slot: u32, rtt: Option<u64>) {
         let connection = &mut self.connections[slot as usize];
         connection.phase = Phase::Established;
+        connection.established = self.now;
         connection.sender.on_established(self.now, rtt);
         let size = connection.size;
         let entry = &mut self.entries[connection.entry as usize];
@@ -188,6 +192,7 @@ impl Engine<'_> {
         if first_write > 0 {
             self.connections[slot as usize].sender.write(first_write);
         }
+        self.count_connected(slot);
         self.on_established(slot);
         self.transmit(slot);
     }

@@ -4,7 +4,7 @@ use dumbbell_queue::{Enqueued, Packet as _};
 use dumbbell_transport::{Kind, Packet};
 
 use super::capture::host;
-use super::{Direction, Engine, Exit, PipeEnd, Route, direction};
+use super::{Direction, Engine, Hop, Line, PipeEnd, Route, direction};
 use crate::link::{Discipline, Server, Start, drop_event};
 
 impl Engine<'_> {
@@ -16,7 +16,7 @@ impl Engine<'_> {
             self.on_server(id as usize);
             return;
         }
-        let (pipe, end) = &mut self.pipes[(id - servers) as usize];
+        let Line { pipe, end, .. } = &mut self.lines[(id - servers) as usize];
         let end = *end;
         // A pipe in which packets overtake can have outdated entries in the heap.
         if pipe.head() != Some(self.now) {
@@ -34,10 +34,12 @@ impl Engine<'_> {
         }
     }
 
+    /// A packet enters a line at `time`.
     #[inline]
-    pub(super) fn push_pipe(&mut self, pipe: u32, time: u64, packet: Packet) {
-        if let Some(head) = self.pipes[pipe as usize].0.push(time, packet) {
-            self.hops.push(head, self.links.len() as u32 + pipe);
+    pub(super) fn push_line(&mut self, index: u32, time: u64, packet: Packet) {
+        let line = &mut self.lines[index as usize];
+        if let Some(head) = line.pipe.push(time + line.delay, packet) {
+            self.hops.push(head, self.links.len() as u32 + index);
         }
     }
 
@@ -49,11 +51,14 @@ impl Engine<'_> {
                 Direction::Reverse => &mut probe.reverse,
             };
         }
-        let entry = self.entry_of(packet);
-        let entry = &mut self.entries[entry];
+        let way = match packet.kind {
+            Kind::Datagram => self.entries[packet.flow as usize].way,
+            _ => self.places[packet.flow as usize].way,
+        };
+        let way = &mut self.ways[way as usize];
         match direction(packet.kind) {
-            Direction::Forward => &mut entry.forward,
-            Direction::Reverse => &mut entry.reverse,
+            Direction::Forward => &mut way.forward,
+            Direction::Reverse => &mut way.reverse,
         }
     }
 
@@ -62,7 +67,7 @@ impl Engine<'_> {
     pub(super) fn entry_of(&self, packet: &Packet) -> usize {
         match packet.kind {
             Kind::Datagram => packet.flow as usize,
-            _ => self.connections[packet.flow as usize].entry as usize,
+            _ => self.places[packet.flow as usize].entry as usize,
         }
     }
 
@@ -80,30 +85,30 @@ impl Engine<'_> {
     pub(super) fn forward(&mut self, mut packet: Packet) {
         let hop = packet.hop as usize;
         let route = self.route(&packet);
-        let Some(&link) = route.links.get(hop) else {
+        let Some(&next) = route.hops.get(hop) else {
             return self.last_leg(packet);
         };
         packet.hop += 1;
-        let exit = route.exit(hop + 1, link);
-        self.offer(link as usize, packet, exit);
+        self.offer(next, packet);
     }
 
     /// A packet has passed all its links.
     pub(super) fn last_leg(&mut self, packet: Packet) {
         let route = self.route(&packet);
-        let (leg, delay) = (route.leg, route.leg_delay);
+        let leg = route.leg;
         if route.loss.as_mut().is_some_and(|loss| loss.loses()) {
             self.count_drop(&packet);
             self.capture("path", "drop", &packet);
             return;
         }
-        self.push_pipe(leg, self.now + delay, packet);
+        self.push_line(leg, self.now, packet);
     }
 
-    /// Offer a packet to a link from where it goes on to `exit`.
+    /// Offer a packet to its next link.
     #[inline]
-    pub(super) fn offer(&mut self, index: usize, mut packet: Packet, exit: Exit) {
+    pub(super) fn offer(&mut self, hop: Hop, mut packet: Packet) {
         let now = self.now;
+        let index = hop.link as usize;
         let link = &mut self.links[index];
         packet.overhead = link.overhead_for(packet.ip_bytes);
         link.counters.offered += 1;
@@ -111,14 +116,14 @@ impl Engine<'_> {
             Discipline::Unlimited => {
                 link.counters.packets_out += 1;
                 link.counters.bytes_out += u64::from(packet.bytes());
-                self.leave(index, now, packet, exit);
+                self.leave(hop, now, packet);
             }
             Discipline::Computed(fifo) => {
                 let bytes = packet.bytes();
                 match fifo.offer(now, bytes, &mut link.sojourn) {
                     Some(left) => {
                         link.counters.bytes_accepted += u64::from(bytes);
-                        self.leave(index, left, packet, exit);
+                        self.leave(hop, left, packet);
                     }
                     None => {
                         link.counters.drops += 1;
@@ -246,32 +251,28 @@ impl Engine<'_> {
         let link = &mut self.links[index];
         link.counters.packets_out += 1;
         link.counters.bytes_out += u64::from(packet.bytes());
-        let exit = self.route(&packet).exit(packet.hop as usize, index as u32);
-        self.leave(index, self.now, packet, exit);
+        let passed = usize::from(packet.hop) - 1;
+        let hop = self.route(&packet).hops[passed];
+        self.leave(hop, self.now, packet);
     }
 
     /// A packet has left the transmitter of a link at `time`: impairments, then propagation.
     #[inline]
-    pub(super) fn leave(&mut self, index: usize, time: u64, packet: Packet, exit: Exit) {
-        let link = &self.links[index];
+    pub(super) fn leave(&mut self, hop: Hop, time: u64, packet: Packet) {
+        let link = &self.links[hop.link as usize];
         if link.impairment.is_some() || self.capturing {
-            return self.leave_impaired(index, time, packet, exit);
+            return self.leave_impaired(hop, time, packet);
         }
-        self.push_pipe(exit.pipe, time + link.delay + exit.delay, packet);
+        self.push_line(hop.line, time + link.delay, packet);
     }
 
     #[inline(never)]
-    pub(super) fn leave_impaired(
-        &mut self,
-        index: usize,
-        mut time: u64,
-        mut packet: Packet,
-        exit: Exit,
-    ) {
+    pub(super) fn leave_impaired(&mut self, hop: Hop, mut time: u64, mut packet: Packet) {
+        let index = hop.link as usize;
         self.capture_link(index, "depart", &packet);
         if time > self.end {
             // A computed departure that the run does not reach: its fate is not drawn.
-            self.push_pipe(exit.pipe, time, packet);
+            self.push_line(hop.line, time, packet);
             return;
         }
         let link = &mut self.links[index];
@@ -289,7 +290,7 @@ impl Engine<'_> {
                 let replaces;
                 (time, replaces) = impairment.release(&packet, time);
                 if replaces {
-                    if let Some(old) = self.pipes[exit.pipe as usize].0.supersede(packet) {
+                    if let Some(old) = self.lines[hop.line as usize].pipe.supersede(packet) {
                         link.counters.acks_thinned += 1;
                         self.count_drop(&old);
                         self.capture_link(index, "drop-thinned", &old);
@@ -300,12 +301,12 @@ impl Engine<'_> {
                 let copy = impairment.duplicates().then(|| impairment.arrival(time, delay));
                 arrival = impairment.arrival(time, delay);
                 if let Some(copy) = copy {
-                    self.push_pipe(exit.pipe, copy + exit.delay, packet);
+                    self.push_line(hop.line, copy, packet);
                     self.count_duplicate(&packet);
                 }
             }
         }
-        self.push_pipe(exit.pipe, arrival + exit.delay, packet);
+        self.push_line(hop.line, arrival, packet);
     }
 
     /// Account for what a queue has dropped.

@@ -26,6 +26,8 @@ use crate::pipe::Pipe;
 use crate::probe::ProbeState;
 use crate::record::Recorder;
 use crate::run::{CustomControllers, Progress, RunError};
+use crate::user_record::UserRecorder;
+use crate::users::{Crowd, User};
 
 /// Events between two looks at the wall clock.
 const PROGRESS_EVENTS: u64 = 1 << 16;
@@ -44,6 +46,9 @@ pub(crate) enum TimerKind {
     /// Start and end of what the summary counts, for each flow.
     Mark = 6,
     Tick = 7,
+    User = 8,
+    /// A sample of all users.
+    UserTick = 9,
 }
 
 const TIMER_SHIFT: u32 = 28;
@@ -76,36 +81,47 @@ pub(crate) enum PipeEnd {
     EndPoint,
 }
 
+/// A pipe, what is behind it, and its delay beyond that of the link before it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) pipe: Pipe,
+    pub(crate) end: PipeEnd,
+    pub(crate) delay: u64,
+}
+
+/// A link of a route, and the line behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub(crate) link: u32,
+    pub(crate) line: u32,
+}
+
 /// Route of a flow or probe in one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
-    pub(crate) links: Vec<u32>,
-    /// Pipe of the last leg; its delay includes the propagation of the last link when `merged`.
+    /// The line of the last hop is the last leg itself where the two are merged.
+    pub(crate) hops: Vec<Hop>,
+    /// Line of the last leg.
     pub(crate) leg: u32,
-    pub(crate) leg_delay: u64,
-    /// The propagation of the last link and the leg are one pipe.
-    pub(crate) merged: bool,
     pub(crate) loss: Option<Box<LossProcess>>,
 }
 
-/// Where a packet goes from a link, and with what delay beyond the link's own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exit {
-    pipe: u32,
-    delay: u64,
+/// How a connection's packets travel.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    pub(crate) forward: Route,
+    pub(crate) reverse: Route,
+    /// No part of the forward route reorders.
+    pub(crate) ordered: bool,
+    /// Propagation there and back.
+    pub(crate) rtt: u64,
 }
 
-impl Route {
-    /// Exit of `link`, the hop before number `hop` of this route. The pipe of a link's propagation
-    /// has the link's number.
-    #[inline]
-    pub(super) fn exit(&self, hop: usize, link: u32) -> Exit {
-        if self.merged && hop == self.links.len() {
-            Exit { pipe: self.leg, delay: self.leg_delay }
-        } else {
-            Exit { pipe: link, delay: 0 }
-        }
-    }
+/// Where a connection belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) entry: u32,
+    pub(crate) way: u32,
 }
 
 pub(crate) struct Engine<'a> {
@@ -116,11 +132,18 @@ pub(crate) struct Engine<'a> {
     pub(crate) hops: EventHeap,
     pub(crate) timers: EventHeap,
     pub(crate) links: Vec<Link>,
-    /// First one for the propagation of each link, then those of the last legs.
-    pub(crate) pipes: Vec<(Pipe, PipeEnd)>,
+    /// First one for the propagation of each link, then those of further hops and of the last legs.
+    pub(crate) lines: Vec<Line>,
+    /// The paths that users choose from, with their numbers, then the ways of flows.
+    pub(crate) ways: Vec<Way>,
     pub(crate) connections: Vec<Connection>,
+    /// Entry and way of each connection: what every hop looks up, kept close together.
+    pub(crate) places: Vec<Place>,
     pub(crate) entries: Vec<Entry<'a>>,
     pub(crate) probes: Vec<ProbeState>,
+    pub(crate) crowds: Vec<Crowd<'a>>,
+    pub(crate) users: Vec<User>,
+    pub(crate) user_recorder: Option<UserRecorder>,
     pub(crate) recorder: Recorder,
     pub(crate) events: u64,
     pub(crate) complete: bool,
@@ -140,7 +163,12 @@ impl<'a> Engine<'a> {
             hops: EventHeap::default(),
             timers: EventHeap::default(),
             links: Vec::new(),
-            pipes: Vec::new(),
+            lines: Vec::new(),
+            ways: Vec::new(),
+            places: Vec::new(),
+            crowds: Vec::new(),
+            users: Vec::new(),
+            user_recorder: config.users.as_ref().map(UserRecorder::new),
             capturing: config.capture,
             connections: Vec::new(),
             entries: Vec::new(),

@@ -16,6 +16,8 @@ impl Engine<'_> {
             k if k == TimerKind::Source as u32 => return self.on_source_timer(index),
             k if k == TimerKind::Probe as u32 => return self.on_probe_timer(index),
             k if k == TimerKind::Mark as u32 => return self.on_mark(index),
+            k if k == TimerKind::User as u32 => return self.on_user_timer(index),
+            k if k == TimerKind::UserTick as u32 => return self.on_user_tick(),
             _ => return self.on_tick(),
         };
         self.on_connection_timer(time, index, timer);
@@ -53,9 +55,16 @@ impl Engine<'_> {
         let now = self.now;
         let connection = &mut self.connections[slot as usize];
         let entry = &mut self.entries[connection.entry as usize];
-        let timestamps = entry.tcp().is_some_and(|tcp| tcp.timestamps);
+        let (timestamps, tries) = match entry.tcp() {
+            Some(tcp) => (tcp.timestamps, tcp.syn_tries),
+            None => (false, None),
+        };
+        if tries.is_some_and(|tries| connection.has_tried(tries)) {
+            return self.on_connection_refused(slot);
+        }
         if let Some(syn) = connection.syn(now, slot, timestamps) {
             entry.sent += 1;
+            self.count_syn(slot);
             self.send(syn);
         }
         self.arm(slot, ConnectionTimer::Sender);

@@ -34,6 +34,8 @@ pub struct SenderConfig {
     pub idle_restart: bool,
     /// Pace a controller that sets no rate.
     pub pacing: bool,
+    /// Payload bytes per second above which nothing leaves, infinity for no limit.
+    pub max_rate: f64,
     pub min_rto: Nanos,
     /// Scale of the windows that ACKs carry; `None`: the receive window never limits.
     pub window_scale: Option<u32>,

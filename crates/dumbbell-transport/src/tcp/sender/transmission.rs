@@ -141,7 +141,7 @@ impl Sender {
         self.prr.on_sent();
         if let Some(rate) = self.pacing_rate {
             let start = now.max(self.pace_next);
-            if self.stats.sent < UNPACED_SEGMENTS {
+            if self.stats.sent < UNPACED_SEGMENTS && rate < self.config.max_rate {
                 self.pace_next = start;
             } else {
                 // A late start earns credit of at most half a segment, as in Linux.
@@ -158,7 +158,7 @@ impl Sender {
     /// The rate to pace at until the next event: the controller's, or Linux's own in bytes/s.
     #[inline]
     pub(super) fn update_pacing(&mut self) {
-        self.pacing_rate = match self.cc.pacing_rate() {
+        let rate = match self.cc.pacing_rate() {
             None if self.config.pacing && self.rtt.srtt() > 0 => {
                 // Linux: 200 % while cwnd < ssthresh / 2, else 120 %.
                 let gain = if self.cc.cwnd() < self.cc.ssthresh() / 2 { 2.0 } else { 1.2 };
@@ -166,6 +166,9 @@ impl Sender {
             }
             rate => rate.filter(|&rate| rate > 0.0),
         };
+        let most = self.config.max_rate;
+        self.pacing_rate =
+            if most < f64::INFINITY { Some(rate.unwrap_or(most).min(most)) } else { rate };
     }
 
     #[inline]
