@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -43,7 +43,7 @@ Measure = Callable[[Run], Outcome]
 
 
 class Executor(Protocol):
-    """Where runs are done. Yields outcomes as they come, in any order; closing the iterator cancels
-    what has not begun."""
+    """Where runs are done. Takes runs as there is room for them and yields outcomes as they come,
+    in any order; closing the generator cancels what has not begun and ends what has."""
 
-    def outcomes(self, measure: Measure, runs: list[Run]) -> Iterator[Outcome]: ...
+    def outcomes(self, measure: Measure, runs: Iterable[Run]) -> Generator[Outcome, None, None]: ...
