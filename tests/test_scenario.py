@@ -86,7 +86,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("path.rtt", DELETE, "path.rtt: missing; expected a time with unit"),
     ("path.rate", DELETE, "path.rate: missing; expected a rate with unit"),
     ("duration", DELETE, "duration: missing; expected a time with unit"),
-    ("path", DELETE, "path: expected either [path] or [topology]"),
+    ("path", DELETE, "path: expected either [path], [topology] or [mesonet]"),
     ("probes[0].kind", DELETE, "probes[0].kind: missing"),
 ]
 

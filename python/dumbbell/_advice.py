@@ -8,6 +8,7 @@ from typing import Any
 from dumbbell._registry import Registry
 from dumbbell._resolve import FRAME_BYTES
 from dumbbell._units import format_rate, format_time
+from dumbbell.mesonet._network import link_of
 
 _ALWAYS_MARK = frozenset({"step", "pi2", "dualpi2", "sfb", "cake"})
 """Queues that mark whatever is ECN-capable and have no switch for it."""
@@ -26,7 +27,8 @@ def warnings(config: Mapping[str, Any], registry: Registry) -> list[str]:
     for flow in config["flows"]:
         transport = flow["transport"]
         # There may be hundreds of thousands, of which few differ in what is looked at.
-        kind = (transport.get("cc", {}).get("kind"), transport.get("ecn"), *flow["route"])
+        route = map(link_of, flow["route"])
+        kind = (transport.get("cc", {}).get("kind"), transport.get("ecn"), *route)
         if kind in kinds:
             continue
         kinds.add(kind)
@@ -62,16 +64,15 @@ def _of_flow(
     entry = registry.controllers.get(transport.get("cc", {}).get("kind", ""))
     if entry is None:
         return
-    route = [
-        links[i]["queue"] for i in flow["route"] if links[i]["capacity"]["kind"] != "unlimited"
-    ]
+    way = [links[link_of(hop)] for hop in flow["route"]]
+    route = [link["queue"] for link in way if link["capacity"]["kind"] != "unlimited"]
     kinds = ", ".join(queue["kind"] for queue in route)
     if route and "feedback" in entry.signals and not _has(route, _ROUTERS, registry):
         yield (
             f"{entry.name} alone",
             f"{entry.name} obeys routers and there is none on its way ({kinds})",
         )
-    mode = transport["ecn"]
+    mode = transport.get("ecn")
     steers_by = set(entry.signals) & {"ce-fraction", "sce"}
     if mode == "off" or (mode is None and not steers_by):
         return

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Any
 
-from dumbbell._errors import ScenarioError
+from dumbbell._errors import ScenarioError, suggest
 from dumbbell._registry import Bdp, Registry, Site, builtin
 from dumbbell._scenario import Scenario
 from dumbbell._scenario_flows import (
@@ -52,6 +52,10 @@ from dumbbell._scenario_links import (
 from dumbbell._scenario_routes import Edge, shortest
 from dumbbell._scenario_trace import MAHIMAHI_MTU, Trace, read_trace
 from dumbbell._units import format_time
+from dumbbell.mesonet._config import series_interval, users_config
+from dumbbell.mesonet._network import Hop, Network, link_of
+from dumbbell.mesonet._parameters import Mesonet
+from dumbbell.mesonet._topology import access_routers
 
 FRAME_BYTES = 1514
 """A full frame, in which a limit in BDPs counts: MSS 1448, 52 of IP, TCP and timestamps, 14 of
@@ -67,8 +71,8 @@ _OPPORTUNITY_BYTES = 64
 class _Way:
     """How a flow's packets travel: link indexes, and propagation beyond the links."""
 
-    route: list[int]
-    reverse_route: list[int]
+    route: Sequence[Hop]
+    reverse_route: Sequence[Hop]
     delay_ns: int
     reverse_delay_ns: int
     rtt_ns: int
@@ -101,18 +105,20 @@ def resolve(
 
 
 def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None) -> dict[str, Any]:
-    network: _PathNetwork | _TopologyNetwork
+    network: _PathNetwork | _TopologyNetwork | _MesonetNetwork
     if scenario.path is not None:
         network = _PathNetwork(scenario.path, scenario.directory, registry)
-    else:
-        assert scenario.topology is not None
+    elif scenario.topology is not None:
         network = _TopologyNetwork(scenario.topology, scenario.directory, registry)
+    else:
+        assert scenario.mesonet is not None
+        network = _MesonetNetwork(scenario.mesonet)
     ways = [network.way(flow, f"flows[{i}]") for i, flow in enumerate(scenario.flows)]
     probe_ways = [network.way(probe, f"probes[{i}]") for i, probe in enumerate(scenario.probes)]
     links = network.links(ways, probe_ways)
     available = _available_bytes() if available_bytes is None else available_bytes
     _check_memory(scenario, links, ways, available)
-    return {
+    config = {
         "seed": scenario.seed,
         "duration_ns": scenario.duration,
         "warmup_ns": scenario.warmup,
@@ -123,6 +129,9 @@ def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None
         "hop_by_hop": scenario.hop_by_hop,
         "capture": scenario.capture,
     }
+    if isinstance(network, _MesonetNetwork):
+        network.add_users(config, scenario, registry)
+    return config
 
 
 class _PathNetwork:
@@ -214,8 +223,8 @@ class _TopologyNetwork:
     def links(self, ways: Sequence[_Way], probe_ways: Sequence[_Way]) -> list[dict[str, Any]]:
         longest = [0] * len(self._links)
         for way in [*ways, *probe_ways]:
-            for index in [*way.route, *way.reverse_route]:
-                longest[index] = max(longest[index], way.rtt_ns)
+            for hop in [*way.route, *way.reverse_route]:
+                longest[link_of(hop)] = max(longest[link_of(hop)], way.rtt_ns)
         return [
             built.config(
                 name,
@@ -227,6 +236,50 @@ class _TopologyNetwork:
                 zip(self._directed, self._links, strict=True)
             )
         ]
+
+
+class _MesonetNetwork:
+    """The study's routers; a flow's own ends are access routers."""
+
+    def __init__(self, mesonet: Mesonet) -> None:
+        self._network = Network(mesonet)
+
+    def way(self, item: _Item, key: str) -> _Way:
+        known = {router.name: router for router in access_routers()}
+        for end, node in (("from", item.from_), ("to", item.to)):
+            if node not in known:
+                raise ScenarioError(
+                    key=f"{key}.{end}",
+                    value=node,
+                    expected=f"expected an access router{suggest(str(node), known)}",
+                )
+        source, target = known[str(item.from_)], known[str(item.to)]
+        if source.backbone == target.backbone:
+            raise ScenarioError(
+                key=f"{key}.to", value=item.to, expected="expected another backbone router's"
+            )
+        there, back = self._network.route(source, target), self._network.route(target, source)
+        propagation = 2 * self._network.propagation_ns(source, target)
+        rtt = propagation if item.rtt is None else item.rtt
+        if rtt < propagation:
+            raise ScenarioError(
+                key=f"{key}.rtt",
+                value=format_time(rtt),
+                expected=f"the links alone have a round-trip time of {format_time(propagation)}",
+            )
+        extra = rtt - propagation
+        return _Way(there, back, extra // 2, extra - extra // 2, rtt)
+
+    def links(self, ways: Sequence[_Way], probe_ways: Sequence[_Way]) -> list[dict[str, Any]]:
+        return self._network.links
+
+    def add_users(self, config: dict[str, Any], scenario: Scenario, registry: Registry) -> None:
+        """The users beside the scenario's own flows."""
+        users = users_config(self._network, registry, duration_ns=scenario.duration)
+        users["flows"] += config["flows"]
+        config.update(users)
+        if "interval" not in scenario.model_fields_set:
+            config["interval_ns"] = series_interval(scenario.duration)
 
 
 class _Link:

@@ -201,11 +201,9 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
     found: dict[str, ControllerFactory] = {
         name: Factory(make) if isinstance(make, type) else make for name, make in given.items()
     }
-    for i, flow in enumerate(scenario.flows):
-        name = flow.controller
+    for key, name in _named_controllers(scenario):
         if name in found or name in builtin().controllers:
             continue
-        key = f"flows[{i}].cc"
         if name.startswith(_PYTHON):
             found[name] = Factory(_import_controller(name, key, scenario))
         elif (plugin := plugins().get(name)) is not None:
@@ -223,6 +221,14 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
                 value=name,
                 expected=f"expected the name of a controller{suggest(name, names)}",
             )
+    return found
+
+
+def _named_controllers(scenario: Scenario) -> list[tuple[str, str]]:
+    """Keys and names of the controllers that a scenario uses."""
+    found = [(f"flows[{i}].cc", flow.controller) for i, flow in enumerate(scenario.flows)]
+    if scenario.mesonet is not None:
+        found += scenario.mesonet.controllers
     return found
 
 

@@ -15,6 +15,7 @@ from dumbbell._scenario_flows import Flow, Probe
 from dumbbell._scenario_links import Path, Topology
 from dumbbell._scenario_types import Items, Model, PositiveTime, Time, fail
 from dumbbell._units import RATE_EXPECTED, TIME_EXPECTED
+from dumbbell.mesonet._parameters import Mesonet
 
 _LARGEST_FILE = 16 * 2**20
 
@@ -38,6 +39,8 @@ class Scenario(Model):
     """Short form: one bottleneck."""
     topology: Topology | None = None
     """Long form: nodes and links."""
+    mesonet: Mesonet | None = None
+    """The network and users of NIST SP 500-282."""
     flows: Items[Flow] = ()
     probes: Items[Probe] = ()
     capture: bool = False
@@ -50,12 +53,14 @@ class Scenario(Model):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.path is None) == (self.topology is None):
-            key = "path" if self.path is None else "topology"
-            fail("expected either [path] or [topology]", key)
+        kinds = ("path", "topology", "mesonet")
+        networks = [key for key in kinds if getattr(self, key) is not None]
+        if len(networks) != 1:
+            key = networks[1] if networks else "path"
+            fail("expected either [path], [topology] or [mesonet]", key)
         if self.warmup >= self.duration:
             fail("expected a time before the end (duration)", "warmup")
-        if not self.flows and not self.probes:
+        if not self.flows and not self.probes and self.mesonet is None:
             fail("missing; expected at least one [[flows]] or [[probes]]", "flows")
         for i, flow in enumerate(self.flows):
             self._check_item(f"flows[{i}]", flow)
@@ -73,9 +78,9 @@ class Scenario(Model):
             if last >= (item.stop or self.duration):
                 fail("the last of these flows would start after its stop", f"{key}.stagger")
         for end, node in (("from", item.from_), ("to", item.to)):
-            if self.topology is None and node is not None:
+            if self.path is not None and node is not None:
                 fail("only a [topology] has nodes", f"{key}.{end}", value=node)
-            if self.topology is not None and node is None:
+            if self.path is None and node is None:
                 fail("missing; expected the name of a node", f"{key}.{end}")
 
     @property

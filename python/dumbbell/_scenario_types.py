@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, NoReturn, TypeVar
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,6 +15,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from dumbbell._errors import suggest
@@ -39,6 +41,13 @@ def fail(expected: str, key: str = "", *, value: object = None) -> NoReturn:
     )
 
 
+def _keys(name: str, field: FieldInfo) -> list[str]:
+    """What a file may call a field: its name, or the other names that it has."""
+    if isinstance(field.validation_alias, AliasChoices):
+        return [str(choice) for choice in field.validation_alias.choices]
+    return [field.alias or name]
+
+
 class Model(BaseModel):
     """Strict and frozen; an unknown key is refused with the nearest known one."""
 
@@ -58,10 +67,13 @@ class Model(BaseModel):
     def _known_keys(cls, data: Any) -> Any:
         if not isinstance(data, dict) or cls.model_config.get("extra") != "forbid":
             return data
-        known = [field.alias or name for name, field in cls.model_fields.items()]
+        fields = [_keys(name, field) for name, field in cls.model_fields.items()]
+        names = {key: keys for keys in fields for key in keys}
         for key in data:
-            if key not in known:
-                fail(f"no such key{suggest(str(key), known)}", str(key))
+            if key not in names:
+                fail(f"no such key{suggest(str(key), names)}", str(key))
+            if others := [other for other in names[key] if other != key and other in data]:
+                fail(f"{others[0]} is the same key, and is given too", str(key))
         return data
 
 
