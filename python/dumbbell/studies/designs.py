@@ -53,7 +53,8 @@ class Design:
         if self.coding == "levels":
             return self.matrix.astype(np.int64)
         counts = np.array([levels[name] for name in self.columns])
-        return np.floor(self.matrix * counts).astype(np.int64)
+        places: NDArray[np.int64] = np.floor(self.matrix * counts).astype(np.int64)
+        return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,22 +217,22 @@ def one_at_a_time(levels: Mapping[str, int]) -> Design:
     return Design("one-at-a-time", names, np.array(rows, dtype=np.float64), "levels")
 
 
-def table(columns: Sequence[str], rows: Sequence[str] | Sequence[Sequence[int]]) -> Design:
-    """A list of runs as written: texts of signs ("-+-+"), or indexes of levels. Raises UsageError."""
+def table(columns: Sequence[str], rows: Sequence[Sequence[int]]) -> Design:
+    """A list of runs as written: for each, the index of each factor's level. Raises UsageError."""
     names = _names(columns)
-    _few_enough(len(rows))
-    signs: Coding = "signs" if any(isinstance(row, str) for row in rows) else "levels"
-    numbers = []
+    _check_rows(names, rows)
+    return Design("table", names, np.array(rows, dtype=np.float64), "levels")
+
+
+def signs(columns: Sequence[str], rows: Sequence[str]) -> Design:
+    """A list of runs as written, such as "-+-+": a sign for each factor. Raises UsageError."""
+    names = _names(columns)
+    _check_rows(names, rows)
     for i, row in enumerate(rows):
-        if len(row) != len(names):
-            raise UsageError(f"row {i + 1}: expected {len(names)} levels, one a factor")
-        if signs == "signs":
-            if not isinstance(row, str) or not set(row) <= {"-", "+"}:
-                raise UsageError(f'row {i + 1} = {show_value(row)}: expected signs, such as "-+-"')
-            numbers.append([1.0 if sign == "+" else -1.0 for sign in row])
-        else:
-            numbers.append([float(level) for level in row])
-    return Design("table", names, np.array(numbers, dtype=np.float64), signs)
+        if not set(row) <= {"-", "+"}:
+            raise UsageError(f"row {i + 1} = {show_value(row)}: expected signs, such as -+-")
+    matrix = np.array([[1.0 if sign == "+" else -1.0 for sign in row] for row in rows])
+    return Design("table", names, matrix, "signs")
 
 
 def foldover(design: Design, columns: Sequence[str] | None = None) -> Design:
@@ -387,6 +388,13 @@ def _names(columns: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...]:
 def _few_enough(runs: int) -> None:
     if not 1 <= runs <= _LARGEST:
         raise UsageError(f"a design of {runs} runs: expected 1 to {_LARGEST}")
+
+
+def _check_rows(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    _few_enough(len(rows))
+    for i, row in enumerate(rows):
+        if len(row) != len(names):
+            raise UsageError(f"row {i + 1}: expected {len(names)} levels, one a factor")
 
 
 def _two_level_base(base: Sequence[str]) -> None:

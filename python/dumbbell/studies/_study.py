@@ -1,0 +1,512 @@
+"""The study file: a scenario, what is varied in it, after which design, and what is measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
+
+from dumbbell._errors import DumbbellError, ScenarioError, UsageError, suggest
+from dumbbell._run import prepare, preset_file
+from dumbbell._scenario import Scenario, _explain, read_toml, show_key, split_key
+from dumbbell._scenario_types import Items, Model, fail
+from dumbbell.studies._contract import Run
+from dumbbell.studies._factors import FactorField, Level, apply, places
+from dumbbell.studies._measure import Measurement
+from dumbbell.studies.responses import ALL, parse_responses
+
+if TYPE_CHECKING:
+    from dumbbell.studies.designs import Design
+
+READY = Path(__file__).parent / "ready"
+_MOST_RUNS = 1_000_000
+_Count = Annotated[int, Field(ge=1, le=_MOST_RUNS)]
+_Seed = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+class _DesignBase(Model):
+    cross: Items[str] = ()
+    """Factors that stand outside the design: every row of it runs with all their levels."""
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        raise NotImplementedError
+
+
+class FullDesign(_DesignBase):
+    """All combinations of the levels."""
+
+    kind: Literal["full"]
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import full_factorial
+
+        return full_factorial({name: study.factors[name].count() for name in columns})
+
+
+class FractionalDesign(_DesignBase):
+    """A regular fraction of two-level factors."""
+
+    kind: Literal["fractional"]
+    generators: dict[str, str] | str | None = None
+    """A word for each generated factor: { F = "ABCDE" }, { x6 = "x2*x3*x4*x5" }, or as pyDOE."""
+    resolution: Annotated[int, Field(ge=3)] | None = None
+    """In place of generators: the smallest fraction of at least this resolution."""
+    foldover: bool = False
+    """Add the runs with all signs turned."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.generators is None) == (self.resolution is None):
+            fail("expected either generators or resolution", "generators")
+        return self
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import foldover, fractional, fractional_of_resolution
+
+        if self.generators is not None:
+            design = fractional(columns, self.generators)
+        else:
+            assert self.resolution is not None
+            design = fractional_of_resolution(columns, self.resolution)
+        return foldover(design) if self.foldover else design
+
+
+class PlackettBurmanDesign(_DesignBase):
+    """A screening design of two-level factors."""
+
+    kind: Literal["plackett-burman"]
+    foldover: bool = False
+    """Add the runs with all signs turned."""
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import foldover, plackett_burman
+
+        design = plackett_burman(columns)
+        return foldover(design) if self.foldover else design
+
+
+class LatinHypercubeDesign(_DesignBase):
+    """Random points, one in each stratum of each factor."""
+
+    kind: Literal["latin-hypercube"]
+    runs: _Count
+    seed: _Seed = 1
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import latin_hypercube
+
+        return latin_hypercube(columns, self.runs, self.seed)
+
+
+class SobolDesign(_DesignBase):
+    """Points of a Sobol' sequence."""
+
+    kind: Literal["sobol"]
+    runs: _Count
+    """A power of two."""
+    seed: _Seed = 1
+    scramble: bool = True
+    """Owen's scrambling, by the seed."""
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import sobol
+
+        return sobol(columns, self.runs, self.seed, scramble=self.scramble)
+
+
+class OneAtATimeDesign(_DesignBase):
+    """The first level of all factors, then each other level alone."""
+
+    kind: Literal["one-at-a-time"]
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import one_at_a_time
+
+        return one_at_a_time({name: study.factors[name].count() for name in columns})
+
+
+class TableDesign(_DesignBase):
+    """Runs as they are written."""
+
+    kind: Literal["table"]
+    rows: Annotated[Items[Any], Field(min_length=1)]
+    """Signs of all factors, "-+-", or tables of each factor's level (or label)."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        texts = [isinstance(row, str) for row in self.rows]
+        for i, row in enumerate(self.rows):
+            if not isinstance(row, str if texts[0] else dict):
+                expected = "signs, such as -+-" if texts[0] else "a table of factors and levels"
+                fail(f"expected {expected}", f"rows[{i}]")
+        return self
+
+    def build(self, study: Study, columns: list[str]) -> Design:
+        from dumbbell.studies.designs import signs, table
+
+        if isinstance(self.rows[0], str):
+            return signs(columns, self.rows)
+        rows = [self._indexes(study, columns, i) for i in range(len(self.rows))]
+        return table(columns, rows)
+
+    def _indexes(self, study: Study, columns: list[str], i: int) -> list[int]:
+        row = self.rows[i]
+        for name in row:
+            if name not in columns:
+                raise study.error(
+                    f"design.rows[{i}].{name}", f"no such factor{suggest(name, columns)}"
+                )
+        indexes = []
+        for name in columns:
+            if name not in row:
+                raise study.error(f"design.rows[{i}].{name}", "missing; expected a level")
+            levels = [
+                study.factors[name].level(name, n) for n in range(study.factors[name].count())
+            ]
+            known = [level.label for level in levels]
+            if row[name] not in known:
+                raise study.error(
+                    f"design.rows[{i}].{name}",
+                    f"expected one of its levels{suggest(str(row[name]), map(str, known))}",
+                    row[name],
+                )
+            indexes.append(known.index(row[name]))
+        return indexes
+
+
+def _kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+DesignField = Annotated[
+    Annotated[
+        FullDesign
+        | FractionalDesign
+        | PlackettBurmanDesign
+        | LatinHypercubeDesign
+        | SobolDesign
+        | OneAtATimeDesign
+        | TableDesign,
+        Field(discriminator="kind"),
+    ],
+    BeforeValidator(_kind, json_schema_input_type=Any),
+]
+_TWO_LEVEL = ("fractional", "plackett-burman")
+_CONTINUOUS = ("latin-hypercube", "sobol")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A point of the plan: `row` of the design (from 0) with the levels of all factors."""
+
+    row: int
+    levels: Mapping[str, Level]
+    block: int = 0
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What the levels are called."""
+        return {name: level.label for name, level in self.levels.items()}
+
+
+class Study(Model):
+    """A validated study: many runs of a scenario.
+
+    Written as TOML (:meth:`load`), or as a dictionary of the same shape (:meth:`from_dict`).
+    """
+
+    title: str = ""
+    scenario: str | dict[str, Any]
+    """A file relative to the study's, "preset:NAME", or the scenario itself as a table."""
+    factors: Annotated[dict[str, FactorField], Field(min_length=1)]
+    """What is varied, by name; their order is that of the design's columns."""
+    design: DesignField = FullDesign(kind="full")
+    """How the levels are combined; default: in all ways."""
+    replicates: _Count = 1
+    """How often each condition runs, with other seeds."""
+    seed: _Seed = 1
+    """Seed of the first replicate; the scenario's own is not used."""
+    seeds: Literal["common", "distinct"] = "common"
+    """common: all conditions of a replicate have the same seed, so that they differ by their levels
+    alone; distinct: each run has its own."""
+    block: str | Items[str] | None = None
+    """"replicate", a factor, or words of two-level factors ("A*B*C"): what tells the blocks."""
+    order: Literal["standard", "random"] = "standard"
+    """random: within each block, by the seed."""
+    responses: str | Items[str] | dict[str, str] = ALL
+    """What is measured: metrics or expressions; "all" is the scenario's own or else all metrics."""
+
+    _file: str | None = PrivateAttr(default=None)
+    _directory: Path = PrivateAttr(default_factory=Path)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for i, name in enumerate(self.design.cross):
+            if name not in self.factors:
+                fail(f"no such factor{suggest(name, self.factors)}", f"design.cross[{i}]")
+        if not self.columns:
+            fail("expected at least one factor that is not crossed", "design.cross")
+        for name, factor in self.factors.items():
+            inside = name not in self.design.cross
+            if inside and self.design.kind in _TWO_LEVEL and factor.count() != 2:
+                fail(
+                    f"expected two levels, for the design is {self.design.kind}", f"factors.{name}"
+                )
+            for key in factor.keys or (factor.key or name,):
+                if key == "seed":
+                    fail("the study sets the seed: see replicates and seed", f"factors.{name}")
+        return self
+
+    @property
+    def file(self) -> str | None:
+        """The file that it was read from, for messages."""
+        return self._file
+
+    @property
+    def directory(self) -> Path:
+        """What the scenario's file is relative to."""
+        return self._directory
+
+    @property
+    def columns(self) -> list[str]:
+        """Factors of the design; the others are crossed with it."""
+        return [name for name in self.factors if name not in self.design.cross]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a study file (TOML), or "ready:NAME". Raises ScenarioError, UsageError."""
+        if isinstance(path, str) and path.startswith("ready:"):
+            path = ready_file(path.removeprefix("ready:"))
+        return cls.from_dict(read_toml(path), file=str(path), directory=Path(path).parent)
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], *, file: str | None = None, directory: Path | None = None
+    ) -> Self:
+        """Validate a dictionary of the shape of the TOML file. Raises ScenarioError."""
+        try:
+            study = cls.model_validate(data)
+        except ValidationError as error:
+            raise _explain(error.errors(include_url=False)[0], data).in_file(file) from None
+        except RecursionError:
+            raise ScenarioError(file=file, expected="tables are nested too deeply") from None
+        study._file = file
+        study._directory = directory or Path()
+        return study
+
+    def error(self, key: str, expected: str, value: object = None) -> ScenarioError:
+        """An error about a key of the study's file."""
+        return ScenarioError(file=self._file, key=key, value=value, expected=expected)
+
+    @property
+    def measure(self) -> Measurement:
+        """Runs one run and takes the responses; can be pickled. Raises ScenarioError."""
+        try:
+            return Measurement(parse_responses(self.responses))
+        except UsageError as error:
+            raise self.error("responses", str(error)) from None
+
+    def build_design(self) -> Design:
+        """The design, without what is crossed with it. Raises ScenarioError."""
+        try:
+            return self.design.build(self, self.columns)
+        except UsageError as error:
+            raise self.error("design", str(error)) from None
+
+    def conditions(self) -> list[Condition]:
+        """The points of the plan: row by row of the design, and in each all levels of the crossed
+        factors. Raises ScenarioError."""
+        design = self.build_design()
+        crossed = [
+            [(name, self.factors[name].level(name, i)) for i in range(self.factors[name].count())]
+            for name in self.design.cross
+        ]
+        blocks = _Blocks(self)
+        found = []
+        for row in range(design.runs):
+            inside = dict(self._row_levels(design, row))
+            for outside in product(*crossed):
+                levels = {**inside, **dict(outside)}
+                ordered = {name: levels[name] for name in self.factors}
+                found.append(Condition(row, ordered, blocks.of(ordered)))
+        return found
+
+    def _row_levels(self, design: Design, row: int) -> Iterator[tuple[str, Level]]:
+        indexes = design.index({name: self.factors[name].count() for name in design.columns})
+        for column, name in enumerate(design.columns):
+            factor = self.factors[name]
+            if design.coding == "unit" and factor.is_range:
+                yield name, factor.at(name, float(design.matrix[row, column]))
+            else:
+                index = int(indexes[row, column])
+                if index >= factor.count():
+                    raise self.error("design.rows", f"factor {name} has no level {index}")
+                yield name, factor.level(name, index)
+
+    def runs(self) -> list[Run]:
+        """All runs in the order of the plan, each of their scenarios checked.
+
+        Raises ScenarioError, of the factor and level that is wrong.
+        """
+        conditions = self.conditions()
+        if len(conditions) * self.replicates > _MOST_RUNS:
+            raise self.error("replicates", f"expected at most {_MOST_RUNS} runs in all")
+        base = self.base()
+        checked = [self._checked(condition, *base) for condition in conditions]
+        planned = [
+            (condition, scenario, replicate, self._seed_of(number, replicate, len(conditions)))
+            for replicate in range(self.replicates)
+            for number, (condition, scenario) in enumerate(zip(conditions, checked, strict=True))
+        ]
+        by_replicate = self.block == "replicate"
+        if self.order == "random":
+            random.Random(self.seed).shuffle(planned)
+        # A stable sort: blocks one after the other, each in the order that there was.
+        planned.sort(key=lambda plan: plan[2] + 1 if by_replicate else plan[0].block)
+        return [
+            Run(
+                index=index,
+                key=scenario.key(seed),
+                factors=condition.labels,
+                replicate=replicate,
+                seed=seed,
+                block=replicate + 1 if by_replicate else condition.block,
+                scenario=scenario.data,
+                directory=scenario.directory,
+            )
+            for index, (condition, scenario, replicate, seed) in enumerate(planned)
+        ]
+
+    def _seed_of(self, number: int, replicate: int, conditions: int) -> int:
+        if self.seeds == "common":
+            return self.seed + replicate
+        return self.seed + replicate * conditions + number
+
+    def base(self) -> tuple[dict[str, Any], str | None, Path]:
+        """Tables of the scenario, its file, and the directory that its traces are relative to.
+
+        Raises ScenarioError.
+        """
+        if isinstance(self.scenario, dict):
+            return self.scenario, self._file, self._directory
+        if self.scenario.startswith("preset:"):
+            try:
+                path = preset_file(self.scenario.removeprefix("preset:"))
+            except UsageError as error:
+                raise self.error("scenario", str(error)) from None
+        else:
+            path = self._directory / self.scenario
+        return read_toml(path), str(path), path.parent
+
+    def _checked(
+        self, condition: Condition, base: dict[str, Any], file: str | None, directory: Path
+    ) -> _Checked:
+        changes = {k: v for level in condition.levels.values() for k, v in level.changes.items()}
+        try:
+            data = apply(base, changes)
+            data.pop("seed", None)
+            scenario = Scenario.from_dict(data, directory=directory)
+            prepared = prepare(scenario)
+        except ScenarioError as error:
+            raise self._blame(error, condition, base, file) from None
+        config = {key: value for key, value in prepared.config.items() if key != "seed"}
+        return _Checked(scenario.to_dict(), str(directory), _digest(config))
+
+    def _blame(
+        self, error: ScenarioError, condition: Condition, base: dict[str, Any], file: str | None
+    ) -> DumbbellError:
+        """The error, said of the factor whose level is wrong, or of the scenario."""
+        for name, level in condition.levels.items():
+            keys = [show_key(split_key(p)) for key in level.changes for p in places(base, key)]
+            if any(_about(error.key, key) for key in keys or level.changes):
+                return self.error(f"factors.{name}", str(error.in_file(None)), level.label)
+        with_levels = ", ".join(f"{name} = {label}" for name, label in condition.labels.items())
+        expected = f"{error.expected} (with {with_levels})"
+        return ScenarioError(file=file, key=error.key, value=error.value, expected=expected)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A scenario of the plan, as given, and the hash of what the engine reads."""
+
+    data: dict[str, Any]
+    directory: str
+    digest: str
+
+    def key(self, seed: int) -> str:
+        from dumbbell import __version__
+
+        return _digest({"scenario": self.digest, "seed": seed, "version": __version__})[:16]
+
+
+def _digest(document: Any) -> str:
+    """SHA-256 of the canonical JSON of a document."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _about(key: str, changed: str) -> bool:
+    """Whether one key is inside the other."""
+    short, long = sorted((split_key(key), split_key(changed)), key=len)
+    return key != "" and long[: len(short)] == short
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    """Numbers blocks from 1, in the order of the levels that tell them."""
+
+    study: Study
+    words: list[list[str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        from dumbbell.studies.designs import parse_word
+
+        block, factors = self.study.block, list(self.study.factors)
+        texts = [block] if isinstance(block, str) else list(block or ())
+        words = []
+        for text in [] if texts == ["replicate"] else texts:
+            try:
+                names = [text] if text in factors else list(parse_word(text, factors)[1])
+            except UsageError as error:
+                raise self.study.error("block", str(error)) from None
+            for name in names if len(names) > 1 else ():
+                if self.study.factors[name].count() != 2:
+                    raise self.study.error("block", f"{name} has not two levels", text)
+            words.append(names)
+        object.__setattr__(self, "words", words)
+
+    def of(self, levels: Mapping[str, Level]) -> int:
+        """The block of a condition, 0 without blocks."""
+        number = 0
+        for names in self.words:
+            indexes = [self._index(name, levels[name]) for name in names]
+            count = self.study.factors[names[0]].count() if len(names) == 1 else 2
+            number = number * count + (indexes[0] if len(names) == 1 else sum(indexes) % 2)
+        return number + 1 if self.words else 0
+
+    def _index(self, name: str, level: Level) -> int:
+        factor = self.study.factors[name]
+        labels = [factor.label(i) for i in range(factor.count())]
+        if level.label not in labels:
+            raise self.study.error("block", f"{name} has no levels but a range")
+        return labels.index(level.label)
+
+
+def ready_studies() -> dict[str, Path]:
+    """Files of the ready studies by name."""
+    return {path.stem: path for path in sorted(READY.glob("*.toml"))}
+
+
+def ready_file(name: str) -> Path:
+    """File of a ready study. Raises UsageError."""
+    known = ready_studies()
+    if name not in known:
+        raise UsageError(f'ready study "{name}": there is no such study{suggest(name, known)}')
+    return known[name]

@@ -1,0 +1,431 @@
+"""What a study measures of each run: values of the summary, and the metrics of RFC 5166.
+
+A response is the name of a metric (`dumbbell list metrics`), or an expression: a path into the
+summary, such as `links.bottleneck.utilisation` or `flows[0].rtt_ms.p95`. Items of a list are chosen
+by index, by id, or by a pattern of ids (`flows.cubic-*.goodput_bps`) after one of `sum`, `mean`,
+`median`, `min`, `max` and `count`. What is null, or what a pattern finds nowhere, is NaN.
+
+The metrics are after RFC 5166, "Metrics for the Evaluation of Congestion Control Mechanisms"
+(S. Floyd, 2008); the docstrings name the section. Where a scenario has bulk flows, the metrics of
+flows are about those, else about all.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import Any
+
+from dumbbell._errors import UsageError, show_value, suggest
+from dumbbell._results import Result, require_pyarrow
+from dumbbell._scenario import split_key
+
+ALL = "all"
+"""The scenario's own responses if it has any, else all metrics."""
+_OWN = (ALL, "*")
+
+_AGGREGATES: dict[str, Callable[[list[float]], float]] = {
+    "sum": math.fsum,
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "min": min,
+    "max": max,
+    "count": len,
+}
+DELTA = 0.1
+"""How far from its fair share a flow may be at the time of :func:`delta_fair_time_s`."""
+_SMOOTHING_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response by name: an expression, a metric, or ("all", "*") whatever there is."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named metric: its unit ("" for a ratio), the section of RFC 5166, and how to get it."""
+
+    name: str
+    unit: str
+    section: str
+    summary: str
+    of: Callable[[Result], float]
+
+
+METRICS: dict[str, Metric] = {}
+"""All metrics by name."""
+
+
+def parse_responses(spec: str | Sequence[str] | Mapping[str, str]) -> tuple[Response, ...]:
+    """Responses of a study file: a text, a list, or a table of names. Raises UsageError."""
+    if isinstance(spec, Mapping):
+        pairs = list(spec.items())
+    else:
+        pairs = [(text, text) for text in ([spec] if isinstance(spec, str) else spec)]
+    found = []
+    for name, text in pairs:
+        words = text.split()
+        single = len(words) == 1
+        if single and text not in _OWN and text not in METRICS and not _is_path(text):
+            raise UsageError(
+                f"{show_value(text)}: expected a metric or a path into the summary"
+                f"{suggest(text, METRICS)}"
+            )
+        if not single and (len(words) != 2 or words[0] not in _AGGREGATES):
+            raise UsageError(
+                f"{show_value(text)}: expected one of {', '.join(_AGGREGATES)} and a path"
+            )
+        found.append(Response(name, text))
+    if not found:
+        raise UsageError("expected at least one response")
+    return tuple(found)
+
+
+def extract(result: Result, responses: Sequence[Response]) -> dict[str, float]:
+    """The responses of a run by name. Raises UsageError where a path leads nowhere."""
+    values: dict[str, float] = {}
+    for response in responses:
+        if response.expression in _OWN:
+            values |= _own(result)
+        elif response.expression in METRICS:
+            values[response.name] = float(METRICS[response.expression].of(result))
+        else:
+            values[response.name] = evaluate(result.summary, response.expression)
+    return values
+
+
+def evaluate(summary: Mapping[str, Any], expression: str) -> float:
+    """The value of an expression. Raises UsageError."""
+    *aggregate, path = expression.split()
+    found = list(_values(summary, split_key(path), path))
+    if aggregate:
+        numbers = [value for value in found if not math.isnan(value)]
+        if not numbers and aggregate[0] not in ("sum", "count"):
+            return math.nan
+        return float(_AGGREGATES[aggregate[0]](numbers))
+    if len(found) > 1:
+        raise UsageError(
+            f"{path}: {len(found)} values; expected one of {', '.join(_AGGREGATES)} before it"
+        )
+    return found[0] if found else math.nan
+
+
+def _is_path(text: str) -> bool:
+    return "." in text or "[" in text
+
+
+def _own(result: Result) -> dict[str, float]:
+    own = result.summary.get("responses")
+    if own is not None:
+        return {name: math.nan if v is None else float(v) for name, v in own.items()}
+    return {name: float(metric.of(result)) for name, metric in METRICS.items()}
+
+
+def _values(node: Any, parts: Sequence[str | int], path: str) -> Iterator[float]:
+    if not parts:
+        if node is not None and not isinstance(node, int | float):
+            raise UsageError(f"{path}: expected a number there")
+        yield math.nan if node is None else float(node)
+        return
+    part, *rest = parts
+    if isinstance(node, list):
+        names = [str(item.get("id")) if isinstance(item, dict) else "" for item in node]
+        if isinstance(part, int):
+            if part >= len(node):
+                raise UsageError(f"{path}: there are only {len(node)} in the list")
+            chosen = [node[part]]
+        else:
+            chosen = [
+                item for item, name in zip(node, names, strict=True) if fnmatchcase(name, part)
+            ]
+            if not chosen and not any(c in part for c in "*?["):
+                raise UsageError(f'{path}: there is no "{part}"{suggest(part, names)}')
+        for item in chosen:
+            yield from _values(item, rest, path)
+    elif isinstance(node, dict):
+        if str(part) not in node:
+            raise UsageError(f'{path}: there is no "{part}"{suggest(str(part), map(str, node))}')
+        yield from _values(node[str(part)], rest, path)
+    elif node is None:
+        yield math.nan
+    else:
+        raise UsageError(f'{path}: there is no "{part}"')
+
+
+def _metric(unit: str, section: str) -> Callable[[Callable[[Result], float]], Any]:
+    def add(of: Callable[[Result], float]) -> Callable[[Result], float]:
+        summary = (of.__doc__ or "").strip().split("\n\n")[0]
+        name = of.__name__
+        METRICS[name] = Metric(name, unit, section, " ".join(summary.split()), of)
+        return of
+
+    return add
+
+
+# 2.1.1 Throughput
+
+
+@_metric("bit/s", "2.1.1")
+def throughput_bps(result: Result) -> float:
+    """Aggregate goodput of all flows (RFC 5166 section 2.1.1)."""
+    return math.fsum(flow["goodput_bps"] for flow in result.summary["flows"])
+
+
+@_metric("", "2.1.1")
+def utilisation(result: Result) -> float:
+    """Share of the busiest link's capacity that is used (section 2.1.1)."""
+    return max((link["utilisation"] or 0.0 for link in result.summary["links"]), default=math.nan)
+
+
+@_metric("bit/s", "2.1.1")
+def goodput_mean_bps(result: Result) -> float:
+    """Mean goodput of a flow (section 2.1.1)."""
+    return _mean(_goodputs(result))
+
+
+@_metric("bit/s", "2.3.1")
+def goodput_min_bps(result: Result) -> float:
+    """Smallest goodput of a flow: what max-min fairness makes largest (section 2.3.1)."""
+    return min(_goodputs(result), default=math.nan)
+
+
+@_metric("bit/s", "2.1.1")
+def goodput_max_bps(result: Result) -> float:
+    """Largest goodput of a flow (section 2.1.1)."""
+    return max(_goodputs(result), default=math.nan)
+
+
+@_metric("s", "2.1.1")
+def completion_mean_s(result: Result) -> float:
+    """Mean time of the transfers that were completed (section 2.1.1)."""
+    return _mean(_completions(result))
+
+
+@_metric("s", "2.1.1")
+def completion_median_s(result: Result) -> float:
+    """Median time of the transfers that were completed (section 2.1.1)."""
+    return _quantile(_completions(result), 0.5)
+
+
+@_metric("s", "2.1.1")
+def completion_p95_s(result: Result) -> float:
+    """95th percentile of the times of the transfers that were completed (section 2.1.1)."""
+    return _quantile(_completions(result), 0.95)
+
+
+# 2.1.2 Delay
+
+
+@_metric("ms", "2.1.2")
+def queue_delay_mean_ms(result: Result) -> float:
+    """Mean queueing delay at the busiest link (section 2.1.2)."""
+    return _queue_delay(result, "mean")
+
+
+@_metric("ms", "2.1.2")
+def queue_delay_median_ms(result: Result) -> float:
+    """Median queueing delay at the busiest link (section 2.1.2)."""
+    return _queue_delay(result, "p50")
+
+
+@_metric("ms", "2.1.2")
+def queue_delay_p95_ms(result: Result) -> float:
+    """95th percentile of the queueing delay at the busiest link (section 2.1.2)."""
+    return _queue_delay(result, "p95")
+
+
+@_metric("ms", "2.1.2")
+def queue_delay_p99_ms(result: Result) -> float:
+    """99th percentile of the queueing delay at the busiest link (section 2.1.2)."""
+    return _queue_delay(result, "p99")
+
+
+@_metric("ms", "2.1.2")
+def queue_delay_max_ms(result: Result) -> float:
+    """Longest queueing delay at the busiest link (section 2.1.2)."""
+    return _queue_delay(result, "max")
+
+
+@_metric("ms", "2.1.2")
+def rtt_mean_ms(result: Result) -> float:
+    """Mean over the flows of their mean round-trip time (section 2.1.2)."""
+    return _mean(flow["rtt_ms"]["mean"] for flow in _chosen(result))
+
+
+# 2.1.3 Packet loss rates
+
+
+@_metric("", "2.1.3")
+def loss_ratio(result: Result) -> float:
+    """Packets lost of all that the flows sent, retransmissions too (section 2.1.3)."""
+    flows = result.summary["flows"]
+    return _ratio(sum(f["dropped_packets"] for f in flows), sum(f["sent_packets"] for f in flows))
+
+
+@_metric("", "2.1.3")
+def loss_event_ratio(result: Result) -> float:
+    """Loss events, each a recovery or a timeout, of all packets sent (section 2.1.3)."""
+    flows = result.summary["flows"]
+    events = sum(flow["recoveries"] + flow["timeouts"] for flow in flows)
+    return _ratio(events, sum(flow["sent_packets"] for flow in flows))
+
+
+# 2.2.2 Minimizing oscillations
+
+
+@_metric("", "2.2.2")
+def rate_variation(result: Result) -> float:
+    """Coefficient of variation of a flow's goodput over the scenario's intervals, mean over the
+    flows (section 2.2.2)."""
+    return _mean(_variation(rates) for _, rates in _series(result))
+
+
+@_metric("", "2.2.2")
+def rate_drop_max(result: Result) -> float:
+    """Largest share of its goodput that a flow loses from one interval to the next (section 2.2.2,
+    which asks for that of one round-trip time)."""
+    drops = [
+        (before - after) / before
+        for _, rates in _series(result)
+        for before, after in pairwise(rates)
+        if before > 0
+    ]
+    return max(0.0, *drops) if drops else math.nan
+
+
+# 2.3.1 Fairness between flows
+
+
+@_metric("", "2.3.1")
+def jain(result: Result) -> float:
+    """Jain's index of the flows' goodputs, (sum x)^2 / (n sum x^2) (section 2.3.1)."""
+    rates = _goodputs(result)
+    return _ratio(math.fsum(rates) ** 2, len(rates) * math.fsum(x * x for x in rates))
+
+
+@_metric("", "2.3.1")
+def max_min_ratio(result: Result) -> float:
+    """Largest goodput of a flow over the smallest (section 2.3.1)."""
+    rates = _goodputs(result)
+    return _ratio(max(rates, default=0.0), min(rates, default=0.0))
+
+
+@_metric("", "2.3.1")
+def epsilon(result: Result) -> float:
+    """The smallest epsilon for which the goodputs are epsilon-fair: min x / max x = 1 - epsilon
+    (section 2.3.1)."""
+    rates = _goodputs(result)
+    return 1 - _ratio(min(rates, default=0.0), max(rates, default=0.0))
+
+
+@_metric("", "2.3.1")
+def log_product(result: Result) -> float:
+    """Natural logarithm of the product measure, the product of the goodputs in bit/s, which
+    proportional fairness makes largest (section 2.3.1). -inf where a flow has none."""
+    rates = _goodputs(result)
+    if not rates:
+        return math.nan
+    return math.fsum(math.log(x) if x > 0 else -math.inf for x in rates)
+
+
+@_metric("s", "2.3")
+def delta_fair_time_s(result: Result) -> float:
+    """Time from the start of the last bulk flow until each flow has at least 1 - delta of its fair
+    share, delta = 0.1, over one second (section 2.3: delta-fair convergence).
+
+    The RFC's two flows begin with 1/101 and 100/101 of a link; here, with what the scenario makes
+    of them. NaN if there are not two flows, or if it never happens.
+    """
+    series = _series(result, warmup=False)
+    if len(series) < 2:
+        return math.nan
+    ids = {name for name, _ in series}
+    start = max(flow["start_ns"] for flow in result.config["flows"] if flow["id"] in ids) / 1e9
+    step = result.config["interval_ns"] / 1e9
+    width = max(1, round(_SMOOTHING_S / step))
+    length = min(len(rates) for _, rates in series)
+    for end in range(math.ceil(start / step) + width, length + 1):
+        shares = [math.fsum(rates[end - width : end]) for _, rates in series]
+        total = math.fsum(shares)
+        if total > 0 and min(shares) >= (1 - DELTA) * total / len(shares):
+            return end * step - start
+    return math.nan
+
+
+def _chosen(result: Result) -> list[Mapping[str, Any]]:
+    """The flows that metrics of flows are about."""
+    bulk = {
+        flow["id"]
+        for flow in result.config.get("flows", ())
+        if flow.get("traffic", {}).get("kind") == "bulk"
+    }
+    flows: list[Mapping[str, Any]] = result.summary["flows"]
+    return [flow for flow in flows if flow["id"] in bulk] or flows
+
+
+def _goodputs(result: Result) -> list[float]:
+    return [flow["goodput_bps"] for flow in _chosen(result)]
+
+
+def _queue_delay(result: Result, what: str) -> float:
+    links = [link for link in result.summary["links"] if link["queue_delay_ms"]["mean"] is not None]
+    if not links:
+        return math.nan
+    busiest = max(links, key=lambda link: link["utilisation"] or 0.0)
+    value = busiest["queue_delay_ms"][what]
+    return math.nan if value is None else float(value)
+
+
+def _completions(result: Result) -> list[float]:
+    warmup_s = result.config["warmup_ns"] / 1e9
+    table = require_pyarrow("completion times").table(result.table("completions"))
+    starts, durations = (table.column(name).to_pylist() for name in ("start_s", "duration_s"))
+    return [d for s, d in zip(starts, durations, strict=True) if s >= warmup_s]
+
+
+def _series(result: Result, *, warmup: bool = True) -> list[tuple[str, list[float]]]:
+    """Goodput of each interval of the chosen flows, without those before the warm-up or the flow's
+    start, or (`warmup` false) from the start of the run on."""
+    table = require_pyarrow("metrics of time series").table(result.table("flow_series"))
+    names, times, rates = (table.column(c).to_pylist() for c in ("flow", "t", "goodput_bps"))
+    begin = {
+        flow["id"]: max(result.config["warmup_ns"], flow["start_ns"]) / 1e9 if warmup else 0.0
+        for flow in result.config["flows"]
+    }
+    found: dict[str, list[float]] = {flow["id"]: [] for flow in _chosen(result)}
+    for name, t, rate in zip(names, times, rates, strict=True):
+        if name in found and t > begin[name]:
+            found[name].append(rate)
+    return list(found.items())
+
+
+def _variation(rates: Sequence[float]) -> float:
+    return _ratio(statistics.pstdev(rates), statistics.fmean(rates)) if rates else math.nan
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    return statistics.fmean(known) if known else math.nan
+
+
+def _quantile(values: Sequence[float], q: float) -> float:
+    """Linear between the two values around it."""
+    if not values:
+        return math.nan
+    ordered = sorted(values)
+    place = q * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else math.nan
