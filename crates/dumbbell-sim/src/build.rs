@@ -25,8 +25,7 @@ use crate::users::Crowd;
 /// Lines that routes share.
 #[derive(Default)]
 struct Lines {
-    /// Of last legs, by last link (none where its propagation is a line of its own), delay, and
-    /// whether the leg loses packets.
+    /// Of last legs, by last link, delay, and whether the leg loses packets.
     legs: BTreeMap<(Option<usize>, u64, bool), u32>,
     /// Behind a link for routes that add a delay, by both.
     delayed: BTreeMap<(usize, u64), u32>,
@@ -158,8 +157,10 @@ impl<'a> Engine<'a> {
                 let plain = self.links[last].impairment.as_ref().is_none_or(|i| i.only_loses());
                 steady && plain
             });
-        let last = hops.last().filter(|_| merged);
-        let delay = delay + last.map_or(0, |last| last.delay_ns());
+        let last = hops.last();
+        let merged_delay = last.filter(|_| merged).map_or(0, |last| last.delay_ns());
+        let delay = delay + merged_delay;
+        // Told apart by the last link even if not merged, so that packets of one time are in one order.
         let key = (last.map(|last| last.link()), delay, lossy);
         let leg =
             *lines.legs.entry(key).or_insert_with(|| self.add_line(true, PipeEnd::EndPoint, delay));

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use dumbbell_sim::{Config, NoCustomControllers, Output, run};
 use serde_json::{Value, json};
 
-const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
 /// One bottleneck of `bps` with the given queue; flows are added by [`flow`].
