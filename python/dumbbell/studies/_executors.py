@@ -19,6 +19,7 @@ from multiprocessing.connection import wait as wait_any
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dumbbell._errors import MissingExtraError, UsageError
+from dumbbell._registry import builtin
 from dumbbell.studies._contract import Measure, Outcome, Run
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def holds_interpreter(run: Run) -> bool:
+    """Whether a run may have a controller written in Python, so that threads would take turns."""
+    known = builtin().controllers
+    flows = run.scenario.get("flows", ())
+    return any(flow.get("cc", "cubic") not in known for flow in flows)
 
 
 def guarded(measure: Measure, run: Run) -> Outcome:

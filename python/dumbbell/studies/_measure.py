@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumbbell._errors import DumbbellError
-from dumbbell._run import execute, prepare
+from dumbbell._run import Progress, execute, prepare
 from dumbbell._scenario import Scenario
 from dumbbell.studies._contract import Outcome, Run
 from dumbbell.studies.responses import Response, extract
@@ -23,14 +23,17 @@ class Measurement:
 
     responses: tuple[Response, ...]
 
-    def __call__(self, run: Run) -> Outcome:
-        """The responses of a run, or the error that it ended with; raises neither."""
+    def __call__(self, run: Run, progress: Progress | None = None) -> Outcome:
+        """The responses of a run, or the error that it ended with; raises neither.
+
+        `progress` as of :func:`dumbbell.run`: a caller that ends the run by it drops the outcome.
+        """
         from dumbbell import _core
 
         started = time.thread_time()
         try:
             scenario = Scenario.from_dict(run.scenario, directory=Path(run.directory))
-            result = execute(prepare(scenario, seed=run.seed))
+            result = execute(prepare(scenario, seed=run.seed), progress)
             responses = extract(result, self.responses)
         except (DumbbellError, _core.ControllerError, _core.InvariantError) as error:
             message = str(error).strip().splitlines()

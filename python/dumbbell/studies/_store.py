@@ -1,7 +1,7 @@
 """Where a study's runs are kept: a directory that survives whatever ends the writers.
 
     study.toml          a copy of the study file
-    study.json          the plan: where the file was, version, key of each run, factors
+    study.json          the plan: where the file was, version, key of each run, factors, responses
     runs/KEY.parquet    a finished run, one row for each place it has in the plan
     runs/.KEY.part      a run that is being done
 
@@ -43,6 +43,7 @@ _TAIL = {"error": "text", "seconds": "number", "version": "text"}
 RESERVED = (*_HEAD, *_TAIL)
 """Columns of every run; factors and responses have other names."""
 
+_ALL = 'from runs order by "index"'
 _SQL = {"boolean": "boolean", "integer": "bigint", "number": "double", "text": "varchar"}
 
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
@@ -110,6 +111,7 @@ class Store:
 
     def __init__(self, directory: Path, plan: dict[str, Any]) -> None:
         self.directory = directory
+        self._plan = plan
         self.version: str = plan["version"]
         self.source = Path(plan["file"])
         """The study file where it was, which its own paths are relative to."""
@@ -119,13 +121,16 @@ class Store:
         self._runs = directory / RUNS
 
     @classmethod
-    def create(cls, directory: str | Path, study: str | Path, runs: Sequence[Run]) -> Self:
+    def create(
+        cls, directory: str | Path, study: str | Path, runs: Sequence[Run], responses: Any = None
+    ) -> Self:
         """The store of a study in a directory, made if absent.
 
-        Raises UsageError if it cannot be written or holds other runs.
+        `study` is its file, `responses` what is measured, in a form that JSON can hold. Raises
+        UsageError if the directory cannot be written or holds another study.
         """
         directory, study = Path(directory), Path(study).absolute()
-        plan = _plan(study, runs)
+        plan = _plan(study, runs, responses)
         if not (directory / PLAN_FILE).exists():
             try:
                 (directory / RUNS).mkdir(parents=True, exist_ok=True)
@@ -135,7 +140,7 @@ class Store:
                     claim.release()
                 else:
                     (directory / STUDY_FILE).write_bytes(study.read_bytes())
-                    claim.write(json.dumps(plan, ensure_ascii=False).encode())
+                    claim.write(json.dumps(plan, ensure_ascii=False, default=str).encode())
             except OSError as error:
                 raise UsageError(f"{directory}: cannot be written: {reason(error)}") from None
         store = cls.open(directory)
@@ -144,10 +149,10 @@ class Store:
                 f"{directory}: holds runs of dumbbell {store.version}, this is {plan['version']}: "
                 "expected another --out"
             )
-        if store.keys != plan["keys"]:
+        if not store._is_of(plan):
             raise UsageError(
-                f"{directory}: holds the runs of another study, or {study.name} and what it names "
-                "have changed since: expected another --out"
+                f"{directory}: holds another study, or {study.name} and what it names have changed "
+                "since: expected another --out"
             )
         return store
 
@@ -163,6 +168,11 @@ class Store:
             ) from None
         except (ValueError, KeyError, TypeError):
             raise UsageError(f"{directory / PLAN_FILE}: expected the plan of a study") from None
+
+    def _is_of(self, plan: dict[str, Any]) -> bool:
+        """Whether it holds what a plan asks for; tuples and lists are one."""
+        same = ("keys", "factors", "responses")
+        return all(json.loads(json.dumps(plan[name])) == self._plan[name] for name in same)
 
     def finished(self) -> dict[str, float]:
         """When each finished run was written, by key; failed ones are finished too."""
@@ -231,24 +241,28 @@ class Store:
     def failed(self) -> dict[str, str]:
         """Errors of the runs that failed, by key."""
         query = 'select key, error from runs where error is not null order by "index"'
-        return dict(self.query(query).fetchall())
+        return dict(self.rows(query)[1])
 
-    def query(self, sql: str) -> Any:
-        """What DuckDB answers to SQL about the view `runs`, the finished runs.
+    def rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """Names of columns and rows of a query about `runs`, the view of the finished runs.
 
-        Raises UsageError where it cannot.
+        Raises UsageError where DuckDB cannot answer it.
         """
         duckdb = _duckdb()
-        connection = duckdb.connect()
         try:
-            connection.execute(f"create view runs as {self._select()}")
-            return connection.execute(sql)
+            result = self._connect().execute(sql)
+            return [column[0] for column in result.description or ()], result.fetchall()
         except duckdb.Error as error:
             raise UsageError(" ".join(str(error).split())) from None
 
+    def _connect(self) -> Any:
+        connection = _duckdb().connect()
+        connection.execute(f"create view runs as {self._select()}")
+        return connection
+
     def arrow(self) -> Any:
         """The finished runs in the order of the plan, as pyarrow.Table; columns as of `frame`."""
-        return self.query('from runs order by "index"').to_arrow_table()
+        return self._connect().execute(_ALL).to_arrow_table()
 
     def frame(self) -> Any:
         """The finished runs in the order of the plan, as pandas.DataFrame.
@@ -258,7 +272,7 @@ class Store:
         """
         import pandas
 
-        frame = self.query('from runs order by "index"').df()
+        frame = self._connect().execute(_ALL).df()
         for column in self.columns:
             if column.kind == "text":
                 levels = list(column.levels)
@@ -341,7 +355,7 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _plan(study: Path, runs: Sequence[Run]) -> dict[str, Any]:
+def _plan(study: Path, runs: Sequence[Run], responses: Any) -> dict[str, Any]:
     from dumbbell import __version__
 
     names = list(runs[0].factors) if runs else []
@@ -359,6 +373,7 @@ def _plan(study: Path, runs: Sequence[Run]) -> dict[str, Any]:
         "file": str(study),
         "keys": [run.key for run in runs],
         "factors": [{"name": c.name, "kind": c.kind, "levels": c.levels} for c in columns],
+        "responses": responses,
     }
 
 
