@@ -164,6 +164,7 @@ class Components:
             )
             if i in named:
                 texts.append((dx, dy, str(self.loadings.index[i])))
+        ax.update_datalim(arrows)
         ax.margins(0.18, 0.12)
         _place_names(ax, texts)
         ax.axhline(0, color="#999999", linewidth=0.6)
@@ -229,13 +230,16 @@ def _place_names(ax: Axes, texts: list[tuple[float, float, str]]) -> None:
     apart, aside = 0.04 * (top - bottom), 0.008 * (right - left)
     for side in (1, -1):
         here = sorted((t for t in texts if (t[0] >= 0) == (side > 0)), key=lambda t: t[1])
-        last = -np.inf
-        for x, y, name in here:
-            last = max(y, last + apart)
+        heights: list[float] = []
+        for _, y, _ in here:
+            heights.append(max(y, heights[-1] + apart) if heights else y)
+        # What was moved up is shared between above and below.
+        shift = float(np.mean([y for _, y, _ in here]) - np.mean(heights)) if here else 0.0
+        for (x, y, name), height in zip(here, heights, strict=True):
             ax.annotate(
                 name,
                 (x, y),
-                (x + aside * side, last),
+                (x + aside * side, height + shift),
                 ha="left" if side > 0 else "right",
                 va="center",
                 fontsize=SMALL,
