@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import typer
 
-from dumbbell import _cli_files, _cli_list, _cli_run, _cli_show
+from dumbbell import _cli_files, _cli_list, _cli_run, _cli_show, _cli_study
 from dumbbell._errors import DumbbellError, printable
 
 OK, FAILED, BAD_INPUT = 0, 1, 2
@@ -36,6 +36,7 @@ _cli_run.register(app)
 _cli_show.register(app)
 _cli_list.register(app)
 _cli_files.register(app)
+_cli_study.register(app)
 
 
 @app.callback(invoke_without_command=True)

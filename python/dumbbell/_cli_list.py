@@ -26,6 +26,7 @@ class Listed(StrEnum):
     PAPERS = "papers"
     CASES = "cases"
     TRACES = "traces"
+    METRICS = "metrics"
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +48,7 @@ def list_things(
     name: Annotated[str | None, typer.Argument(help="Only this one, with its parameters.")] = None,
     json: _Json = False,
 ) -> None:
-    """List controllers, queues, presets, traces, papers or cases."""
+    """List controllers, queues, presets, traces, papers, cases or metrics of studies."""
     from dumbbell._cli_output import console, print_json, table, warn
 
     kinds = [what] if what else [Listed.CONTROLLERS, Listed.QUEUES]
@@ -167,6 +168,13 @@ def _rows(kind: Listed) -> list[dict[str, str]]:
             return [
                 {"name": name, "summary": (make.__doc__ or "").strip().split("\n")[0]}
                 for name, make in GENERATORS.items()
+            ]
+        case Listed.METRICS:
+            from dumbbell.studies.responses import METRICS
+
+            return [
+                {"name": name, "unit": metric.unit, "summary": metric.summary}
+                for name, metric in METRICS.items()
             ]
         case _:
             module = optional_module(kind, "listing them")

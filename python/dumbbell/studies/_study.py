@@ -279,6 +279,13 @@ class Study(Model):
         """Factors of the design; the others are crossed with it."""
         return [name for name in self.factors if name not in self.design.cross]
 
+    def levels(self) -> dict[str, list[Any]]:
+        """What the levels of each factor are called; of a range, its ends."""
+        return {
+            name: [factor.label(i) for i in range(factor.count())]
+            for name, factor in self.factors.items()
+        }
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a study file (TOML), or "ready:NAME". Raises ScenarioError, UsageError."""
@@ -492,8 +499,7 @@ class _Blocks:
         return number + 1 if self.words else 0
 
     def _index(self, name: str, level: Level) -> int:
-        factor = self.study.factors[name]
-        labels = [factor.label(i) for i in range(factor.count())]
+        labels = self.study.levels()[name]
         if level.label not in labels:
             raise self.study.error("block", f"{name} has no levels but a range")
         return labels.index(level.label)

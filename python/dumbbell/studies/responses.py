@@ -181,43 +181,43 @@ def throughput_bps(result: Result) -> float:
 
 @_metric("", "2.1.1")
 def utilisation(result: Result) -> float:
-    """Share of the busiest link's capacity that is used (section 2.1.1)."""
+    """Share of the busiest link's capacity that is used (RFC 5166 section 2.1.1)."""
     return max((link["utilisation"] or 0.0 for link in result.summary["links"]), default=math.nan)
 
 
 @_metric("bit/s", "2.1.1")
 def goodput_mean_bps(result: Result) -> float:
-    """Mean goodput of a flow (section 2.1.1)."""
+    """Mean goodput of a flow (RFC 5166 section 2.1.1)."""
     return _mean(_goodputs(result))
 
 
 @_metric("bit/s", "2.3.1")
 def goodput_min_bps(result: Result) -> float:
-    """Smallest goodput of a flow: what max-min fairness makes largest (section 2.3.1)."""
+    """Smallest goodput of a flow: what max-min fairness makes largest (RFC 5166 section 2.3.1)."""
     return min(_goodputs(result), default=math.nan)
 
 
 @_metric("bit/s", "2.1.1")
 def goodput_max_bps(result: Result) -> float:
-    """Largest goodput of a flow (section 2.1.1)."""
+    """Largest goodput of a flow (RFC 5166 section 2.1.1)."""
     return max(_goodputs(result), default=math.nan)
 
 
 @_metric("s", "2.1.1")
 def completion_mean_s(result: Result) -> float:
-    """Mean time of the transfers that were completed (section 2.1.1)."""
+    """Mean time of the transfers that were completed (RFC 5166 section 2.1.1)."""
     return _mean(_completions(result))
 
 
 @_metric("s", "2.1.1")
 def completion_median_s(result: Result) -> float:
-    """Median time of the transfers that were completed (section 2.1.1)."""
+    """Median time of the transfers that were completed (RFC 5166 section 2.1.1)."""
     return _quantile(_completions(result), 0.5)
 
 
 @_metric("s", "2.1.1")
 def completion_p95_s(result: Result) -> float:
-    """95th percentile of the times of the transfers that were completed (section 2.1.1)."""
+    """95th percentile of the times of completed transfers (RFC 5166 section 2.1.1)."""
     return _quantile(_completions(result), 0.95)
 
 
@@ -226,37 +226,37 @@ def completion_p95_s(result: Result) -> float:
 
 @_metric("ms", "2.1.2")
 def queue_delay_mean_ms(result: Result) -> float:
-    """Mean queueing delay at the busiest link (section 2.1.2)."""
+    """Mean queueing delay at the busiest link (RFC 5166 section 2.1.2)."""
     return _queue_delay(result, "mean")
 
 
 @_metric("ms", "2.1.2")
 def queue_delay_median_ms(result: Result) -> float:
-    """Median queueing delay at the busiest link (section 2.1.2)."""
+    """Median queueing delay at the busiest link (RFC 5166 section 2.1.2)."""
     return _queue_delay(result, "p50")
 
 
 @_metric("ms", "2.1.2")
 def queue_delay_p95_ms(result: Result) -> float:
-    """95th percentile of the queueing delay at the busiest link (section 2.1.2)."""
+    """95th percentile of the queueing delay at the busiest link (RFC 5166 section 2.1.2)."""
     return _queue_delay(result, "p95")
 
 
 @_metric("ms", "2.1.2")
 def queue_delay_p99_ms(result: Result) -> float:
-    """99th percentile of the queueing delay at the busiest link (section 2.1.2)."""
+    """99th percentile of the queueing delay at the busiest link (RFC 5166 section 2.1.2)."""
     return _queue_delay(result, "p99")
 
 
 @_metric("ms", "2.1.2")
 def queue_delay_max_ms(result: Result) -> float:
-    """Longest queueing delay at the busiest link (section 2.1.2)."""
+    """Longest queueing delay at the busiest link (RFC 5166 section 2.1.2)."""
     return _queue_delay(result, "max")
 
 
 @_metric("ms", "2.1.2")
 def rtt_mean_ms(result: Result) -> float:
-    """Mean over the flows of their mean round-trip time (section 2.1.2)."""
+    """Mean over the flows of their mean round-trip time (RFC 5166 section 2.1.2)."""
     return _mean(flow["rtt_ms"]["mean"] for flow in _chosen(result))
 
 
@@ -265,14 +265,14 @@ def rtt_mean_ms(result: Result) -> float:
 
 @_metric("", "2.1.3")
 def loss_ratio(result: Result) -> float:
-    """Packets lost of all that the flows sent, retransmissions too (section 2.1.3)."""
+    """Packets lost of all that the flows sent, retransmissions too (RFC 5166 section 2.1.3)."""
     flows = result.summary["flows"]
     return _ratio(sum(f["dropped_packets"] for f in flows), sum(f["sent_packets"] for f in flows))
 
 
 @_metric("", "2.1.3")
 def loss_event_ratio(result: Result) -> float:
-    """Loss events, each a recovery or a timeout, of all packets sent (section 2.1.3)."""
+    """Loss events, each a recovery or a timeout, of all packets sent (RFC 5166 section 2.1.3)."""
     flows = result.summary["flows"]
     events = sum(flow["recoveries"] + flow["timeouts"] for flow in flows)
     return _ratio(events, sum(flow["sent_packets"] for flow in flows))
@@ -284,14 +284,14 @@ def loss_event_ratio(result: Result) -> float:
 @_metric("", "2.2.2")
 def rate_variation(result: Result) -> float:
     """Coefficient of variation of a flow's goodput over the scenario's intervals, mean over the
-    flows (section 2.2.2)."""
+    flows (RFC 5166 section 2.2.2)."""
     return _mean(_variation(rates) for _, rates in _series(result))
 
 
 @_metric("", "2.2.2")
 def rate_drop_max(result: Result) -> float:
-    """Largest share of its goodput that a flow loses from one interval to the next (section 2.2.2,
-    which asks for that of one round-trip time)."""
+    """Largest share of its goodput that a flow loses from one interval to the next (RFC 5166
+    section 2.2.2, which asks for that of one round-trip time)."""
     drops = [
         (before - after) / before
         for _, rates in _series(result)
@@ -306,14 +306,14 @@ def rate_drop_max(result: Result) -> float:
 
 @_metric("", "2.3.1")
 def jain(result: Result) -> float:
-    """Jain's index of the flows' goodputs, (sum x)^2 / (n sum x^2) (section 2.3.1)."""
+    """Jain's index of the flows' goodputs, (sum x)^2 / (n sum x^2) (RFC 5166 section 2.3.1)."""
     rates = _goodputs(result)
     return _ratio(math.fsum(rates) ** 2, len(rates) * math.fsum(x * x for x in rates))
 
 
 @_metric("", "2.3.1")
 def max_min_ratio(result: Result) -> float:
-    """Largest goodput of a flow over the smallest (section 2.3.1)."""
+    """Largest goodput of a flow over the smallest (RFC 5166 section 2.3.1)."""
     rates = _goodputs(result)
     return _ratio(max(rates, default=0.0), min(rates, default=0.0))
 
@@ -321,7 +321,7 @@ def max_min_ratio(result: Result) -> float:
 @_metric("", "2.3.1")
 def epsilon(result: Result) -> float:
     """The smallest epsilon for which the goodputs are epsilon-fair: min x / max x = 1 - epsilon
-    (section 2.3.1)."""
+    (RFC 5166 section 2.3.1)."""
     rates = _goodputs(result)
     return 1 - _ratio(min(rates, default=0.0), max(rates, default=0.0))
 
@@ -329,7 +329,7 @@ def epsilon(result: Result) -> float:
 @_metric("", "2.3.1")
 def log_product(result: Result) -> float:
     """Natural logarithm of the product measure, the product of the goodputs in bit/s, which
-    proportional fairness makes largest (section 2.3.1). -inf where a flow has none."""
+    proportional fairness makes largest (RFC 5166 section 2.3.1). -inf where a flow has none."""
     rates = _goodputs(result)
     if not rates:
         return math.nan
@@ -339,7 +339,7 @@ def log_product(result: Result) -> float:
 @_metric("s", "2.3")
 def delta_fair_time_s(result: Result) -> float:
     """Time from the start of the last bulk flow until each flow has at least 1 - delta of its fair
-    share, delta = 0.1, over one second (section 2.3: delta-fair convergence).
+    share, delta = 0.1, over one second (RFC 5166 section 2.3: delta-fair convergence).
 
     The RFC's two flows begin with 1/101 and 100/101 of a link; here, with what the scenario makes
     of them. NaN if there are not two flows, or if it never happens.
@@ -356,7 +356,7 @@ def delta_fair_time_s(result: Result) -> float:
         shares = [math.fsum(rates[end - width : end]) for _, rates in series]
         total = math.fsum(shares)
         if total > 0 and min(shares) >= (1 - DELTA) * total / len(shares):
-            return end * step - start
+            return float(end * step - start)
     return math.nan
 
 
