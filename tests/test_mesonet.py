@@ -7,14 +7,16 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
+import pyarrow
 import pytest
 
 from dumbbell._errors import ScenarioError
 from dumbbell._resolve import resolve
-from dumbbell._run import prepare
+from dumbbell._run import prepare, run
 from dumbbell._scenario import Scenario
 from dumbbell.mesonet._network import Network, apportion
 from dumbbell.mesonet._parameters import Mesonet
+from dumbbell.mesonet._responses import catalogue, groups
 from dumbbell.mesonet._topology import (
     LINKS,
     Backbone,
@@ -342,7 +344,7 @@ def test_protocols() -> None:
     assert [by_group[g]["cc"]["kind"] for g in range(4)] == ["scalable", "scalable", "reno", "reno"]
     assert by_group[0]["cc"]["params"]["low_window"] == 16
     assert [by_group[g]["max_rate_bps"] for g in range(2)] == [960_000_000, 96_000_000]
-    assert by_group[3]["initial_ssthresh"] == 100
+    assert by_group[3]["cc"]["params"]["initial_ssthresh"] == 100
     assert (by_group[3]["initial_window"], by_group[3]["ack_every"]) == (2, 1)
 
 
@@ -408,3 +410,61 @@ def test_own_flows_and_probes() -> None:
                 "flows": [{"cc": "cubic", "from": "B0a", "to": "K9a"}],
             }
         )
+
+
+def test_catalogue() -> None:
+    """Experiment 1: 45 responses of three periods and five totals; experiment 2: 16 and two for
+    each of 24 groups, of which the first are movies on very fast paths and the last Web objects on
+    typical paths with a normal interface."""
+    first, second = (catalogue(Mesonet(experiment=number)) for number in (1, 2))
+    assert [d.name for d in first[:45]] == [f"tp1.y{y}" for y in range(1, 46)]
+    assert len(first) == 3 * 45 + 5
+    assert len(second) == 16 + 48
+    assert groups()[0] == ("movie", "very fast", "fast")
+    assert groups()[8] == ("service-pack", "fast", "fast")
+    assert groups()[23] == ("web", "typical", "normal")
+    assert len({d.name for d in first + second}) == 140 + 64
+
+
+def test_a_small_run() -> None:
+    """What must hold whatever happens: users are somewhere, transfers end after they begin, packets
+    arrive that were sent. And Little's law: as many think as transfers end a second, times the mean
+    think time (within three standard errors of some 2500 thinks, 6 %)."""
+    users = 873
+    result = run(
+        {
+            "duration": "8s",
+            "mesonet": {
+                "scale": 0.05,
+                "algorithm": "ctcp",
+                "x15": 0.5,
+                "x9": "1s",
+                "x11": 8,
+                "x12": {"Fp": 0.1, "Sp": 0.0, "Mp": 0.0},
+            },
+        }
+    )
+    rows = pyarrow.table(result.table("user_periods")).to_pylist()
+    for row in rows:
+        if row["period"] == "all":
+            assert row["completed"] + row["gave_up"] <= row["connected"] <= row["started"]
+            assert row["started"] <= row["syns"]
+            assert row["retransmits"] <= row["sent"]
+            assert row["arrived"] <= row["sent"] + row["syns"]
+    transfers = pyarrow.table(result.table("transfers")).to_pylist()
+    for period in ("half", "all"):
+        of = [row for row in rows if row["period"] == period]
+        states = ("thinking", "connecting", "slow_start", "normal", "alternate")
+        assert sum(row[state] for row in of for state in states) == pytest.approx(users)
+        completed = sum(row["completed"] for row in of)
+        assert sum(t["count"] for t in transfers if t["period"] == period) == completed
+    responses = result.summary["responses"]
+    assert sum(responses[f"y{y}"] for y in (13, 14, 15, 16)) == pytest.approx(1)
+    assert responses["y14"] == pytest.approx(0.1, abs=0.02)
+    assert responses["y1"] == pytest.approx(sum(responses[f"y{y}"] for y in (2, 3, 4)))
+    # The shortest round trip is 6 ms.
+    assert responses["y11"] > 6
+    per_second = responses["y12"] / 4
+    assert per_second > 500
+    thinking = sum(row["thinking"] for row in rows if row["period"] == "half")
+    assert thinking == pytest.approx(per_second * 1.0, rel=0.06)

@@ -24,8 +24,9 @@ from dumbbell._plugins import (
 )
 from dumbbell._registry import builtin
 from dumbbell._resolve import resolve
-from dumbbell._results import Result, is_result
+from dumbbell._results import Result, is_result, require_pyarrow
 from dumbbell._scenario import Scenario
+from dumbbell.mesonet._parameters import Mesonet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,6 +158,8 @@ def execute(prepared: Prepared, progress: Progress | None = None) -> Result:
     """Run what was prepared. Raises as :func:`run`."""
     from dumbbell import _core
 
+    if "mesonet" in prepared.scenario:
+        require_pyarrow("the responses of [mesonet]")
     text = json.dumps(prepared.config, separators=(",", ":"))
     started = time.perf_counter()
     try:
@@ -186,6 +189,11 @@ def _result(prepared: Prepared, output: Any, wall_s: float) -> Result:
         "backend": "sim",
     }
     summary["warnings"] = prepared.warnings
+    if "mesonet" in prepared.scenario:
+        from dumbbell.mesonet._responses import responses
+
+        mesonet = Mesonet.model_validate(prepared.scenario["mesonet"])
+        summary["responses"] = responses(mesonet, prepared.config, output.table)
     return Result({**head, **summary}, prepared.config, output, source=prepared.source)
 
 

@@ -16,17 +16,21 @@ GROUPS = ("alternate-fast", "alternate-normal", "tcp-fast", "tcp-normal")
 FILES = ("web", "document", "service-pack", "movie")
 LONG_LIVED = ("long", "medium", "short")
 _PERIODS = {
-    1: (("tp1", 0.4, 0.6), ("tp2", 0.6, 0.8), ("tp3", 0.8, 1.0), ("all", 0.0, 1.0)),
-    2: (("half", 0.5, 1.0), ("all", 0.0, 1.0)),
+    1: (("tp1", 0.4, 0.6), ("tp2", 0.6, 0.8), ("tp3", 0.8, 1.0)),
+    2: (("half", 0.5, 1.0),),
 }
+WHOLE = "all"
+"""The period that totals are over."""
 _INTERVALS = 1500
 
 
 def periods(mesonet: Mesonet) -> list[tuple[str, float, float]]:
-    """Names, begins and ends, as fractions of the duration."""
-    if mesonet.periods is not None:
-        return [(p.name, p.from_, p.to) for p in mesonet.periods]
-    return list(_PERIODS[mesonet.experiment])
+    """Names, begins and ends, as fractions of the duration; the last is the whole run."""
+    if mesonet.periods is None:
+        found = list(_PERIODS[mesonet.experiment])
+    else:
+        found = [(p.name, p.from_, p.to) for p in mesonet.periods]
+    return [*found, (WHOLE, 0.0, 1.0)]
 
 
 def users_config(network: Network, registry: Registry, *, duration_ns: int) -> dict[str, Any]:
@@ -163,7 +167,6 @@ class _Users:
         """The study's TCP: an ACK for each packet, no limit by the receiver, no HyStart."""
         mesonet, assumed = self.mesonet, self.mesonet.assumptions
         speed = assumed.fast_interface if interface == "fast" else assumed.normal_interface
-        large = mesonet.initial_ssthresh >= LARGE_SSTHRESH
         return {
             "kind": "tcp",
             "cc": self._controller(role),
@@ -174,7 +177,6 @@ class _Users:
             "tlp": assumed.tail_loss_probe,
             "syn_timeout_ns": assumed.syn_timeout,
             "syn_tries": assumed.syn_tries,
-            "initial_ssthresh": None if large else mesonet.initial_ssthresh,
             "max_rate_bps": bits_per_second(exact(speed)),
         }
 
@@ -188,6 +190,8 @@ class _Users:
         # Alternates of the study change congestion avoidance only.
         if entry is not None and entry.param("hystart") is not None:
             given.setdefault("hystart", "classic")
+        if mesonet.initial_ssthresh < LARGE_SSTHRESH:
+            given.setdefault("initial_ssthresh", mesonet.initial_ssthresh)
         return self.registry.canonical_controller(
             kind,
             given,

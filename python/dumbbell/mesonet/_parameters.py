@@ -300,7 +300,7 @@ class Mesonet(Model):
     (to 0.8), tp3 (to 1) and all; 2: half (the second half) and all. Changes nothing in the
     network."""
     periods: Annotated[Items[PeriodOfRun], Field(min_length=1)] | None = None
-    """Other periods."""
+    """Other periods, none of them "all". Those of experiment 2's responses are over the first."""
     series: bool = False
     """Record the samples themselves, not only their means."""
     speeds: Speeds = Speeds()
@@ -311,6 +311,9 @@ class Mesonet(Model):
     def _check(self) -> Self:
         if sum(exact(share) for share in self.startup) > 1:
             fail("expected shares whose sum is at most 1", "startup")
+        names = [period.name for period in self.periods or ()]
+        if len({*names, "all"}) <= len(names):
+            fail('expected different names, none of them "all"', "periods")
         if self.only_tcp and self.with_.lower() not in _TCP:
             fail("expected tcp, or another algorithm than tcp", "with", value=self.with_)
         if self.long_lived > len(self.assumptions.long_lived_pairs):

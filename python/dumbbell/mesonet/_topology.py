@@ -57,7 +57,7 @@ LINKS: Mapping[str, int] = {
 }
 """Backbone links, and their one-way propagation delays in ms."""
 _F_POPS = ("A2", "B1", "D1", "E1", "H1", "K1", "K2")
-_D_ROUTERS = ("B0a", "C0a", "E0a", "F0a", "I0a", "K0a")
+D_ROUTERS = ("B0a", "C0a", "E0a", "F0a", "I0a", "K0a")
 _BELOW_POP: Mapping[str, tuple[Tier, str]] = {"F": ("F", "abcd"), "N": ("N", "abcdefg")}
 
 PATH_CLASSES = ("DD", "DF", "FF", "DN", "FN", "NN")
@@ -79,7 +79,7 @@ def routers() -> dict[str, Router]:
     """All by name: backbone, PoPs, access routers by name."""
     backbone = [Router(name, "backbone", name) for name in CITIES]
     pops = [Router(f"{name}{i}", "pop", name) for name in CITIES for i in (1, 2)]
-    access = [Router(name, "D", name[0]) for name in _D_ROUTERS]
+    access = [Router(name, "D", name[0]) for name in D_ROUTERS]
     for pop in pops:
         tier, letters = _BELOW_POP["F" if pop.name in _F_POPS else "N"]
         access += [Router(pop.name + x, tier, pop.backbone, pop.name) for x in letters]
