@@ -85,7 +85,7 @@ def anova(
     sources = [*([block] if block else []), *factors]
     check_columns(frame, [response, *sources])
     values = numbers(frame, response)
-    present = ~np.isnan(values)
+    present = np.isfinite(values)
     # Formulas get plain names: a factor may be called `flows[0].cc`.
     plain = {name: f"x{place}" for place, name in enumerate(sources)}
     data = pd.DataFrame(

@@ -231,7 +231,7 @@ class _Study:
 
     def fit(self, response: str) -> _Fit:
         values = numbers(self.frame, response)
-        present = ~np.isnan(values)
+        present = np.isfinite(values)
         design = coded(self.frame, self.factors, self.levels)
         replicated = (
             self.replicate in self.frame.columns
@@ -246,7 +246,7 @@ class _Fit:
     def __init__(
         self, design: pd.DataFrame, responses: Floats, replicated: bool, confidence: float
     ) -> None:
-        present = ~np.isnan(responses)
+        present = np.isfinite(responses)
         self.signs = design[present]
         self.values = responses[present]
         self._confidence = confidence

@@ -125,7 +125,7 @@ def ten_steps(
     if len(factors) < 2:
         raise UsageError("ten-step analysis: expected two factors or more")
     values = numbers(frame, response)
-    present = ~np.isnan(values)
+    present = np.isfinite(values)
     design = coded(frame, factors, levels)
     signs = design[present].reset_index(drop=True)
     values = values[present]

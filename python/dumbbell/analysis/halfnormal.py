@@ -105,7 +105,7 @@ def effects_plot(
     Runs whose response is missing are left out. Plotting positions are (i - 0.5) / m.
     """
     values = numbers(frame, response)
-    present = ~np.isnan(values)
+    present = np.isfinite(values)
     found = contrasts(coded(frame, factors, levels))
     return plot_of_effects(
         response,

@@ -76,7 +76,7 @@ class Paired:
         return (
             f"{self.response} with {self.table.index[0]} differs from that with {self.baseline} by "
             f"{row.difference:+.3g} ({self.confidence:.0%} interval {row.ci_low:+.3g} to "
-            f"{row.ci_high:+.3g}; {row.pairs} pairs; {p_text(row.p)}, Wilcoxon "
+            f"{row.ci_high:+.3g}; {row.pairs:.0f} pairs; {p_text(row.p)}, Wilcoxon "
             f"{p_text(row.p_wilcoxon)}); pairing {_reduction_text(row.variance_reduction)}."
         )
 

@@ -117,6 +117,7 @@ class BatchMeans:
         ax.plot(self.table["batch"], self.table["mean"], "o", color=COLOURS[0], markersize=4)
         ax.axhspan(self.ci_low, self.ci_high, color="#F0D9C8", zorder=0)
         ax.axhline(self.mean, color=COLOURS[1])
+        ax.xaxis.get_major_locator().set_params(integer=True)
         ax.set_xlabel("batch")
         ax.set_ylabel(f"batch mean\n(band: {self.confidence:.0%} interval of the mean)")
         return made
