@@ -114,6 +114,53 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     title = scenario.get("title") or "scenario"
     window = f"{scenario.get('warmup', '0s')} to {scenario['duration']}"
     out.print(f"{title}: seed {summary['seed']}, summary over {window}", markup=False)
+    if "responses" in summary:
+        _print_responses(summary)
+    else:
+        _print_flows_and_links(summary)
+    if summary["probes"]:
+        out.print(
+            table(
+                "Probes",
+                ["<probe", "mean ms", "p50", "p95", "p99", "lost"],
+                [
+                    [
+                        probe["id"],
+                        *(_ms(probe["rtt_ms"][q]) for q in ("mean", "p50", "p95", "p99")),
+                        str(probe["lost"]),
+                    ]
+                    for probe in summary["probes"]
+                ],
+            )
+        )
+    out.print(
+        f"\nJain {_number(totals['jain'], 3)}, {totals['packets']:,} packets, "
+        f"{totals['events']:,} events; {totals['simulated_s']:g} s simulated in "
+        f"{totals['wall_s']:.2f} s, {totals['peak_rss_bytes'] / 2**20:.0f} MiB"
+    )
+
+
+def _print_responses(summary: Mapping[str, Any]) -> None:
+    """What a [mesonet] is measured by; its hundreds of sources and routers would say less."""
+    from dumbbell.mesonet._parameters import Mesonet
+    from dumbbell.mesonet._responses import catalogue
+
+    values = summary["responses"]
+    console().print(
+        table(
+            "Responses",
+            ["<response", "value", "<unit", "<meaning"],
+            [
+                [one.name, _number(values[one.name], 4), one.unit, one.meaning]
+                for one in catalogue(Mesonet.model_validate(summary["scenario"]["mesonet"]))
+                if values.get(one.name) is not None
+            ],
+        )
+    )
+
+
+def _print_flows_and_links(summary: Mapping[str, Any]) -> None:
+    out = console()
     out.print(
         table(
             "Flows",
@@ -145,26 +192,6 @@ def print_summary(summary: Mapping[str, Any]) -> None:
             ],
         )
     )  # fmt: skip
-    if summary["probes"]:
-        out.print(
-            table(
-                "Probes",
-                ["<probe", "mean ms", "p50", "p95", "p99", "lost"],
-                [
-                    [
-                        probe["id"],
-                        *(_ms(probe["rtt_ms"][q]) for q in ("mean", "p50", "p95", "p99")),
-                        str(probe["lost"]),
-                    ]
-                    for probe in summary["probes"]
-                ],
-            )
-        )
-    out.print(
-        f"\nJain {_number(totals['jain'], 3)}, {totals['packets']:,} packets, "
-        f"{totals['events']:,} events; {totals['simulated_s']:g} s simulated in "
-        f"{totals['wall_s']:.2f} s, {totals['peak_rss_bytes'] / 2**20:.0f} MiB"
-    )
 
 
 def print_comparison(comparison: Comparison) -> None:
