@@ -131,7 +131,8 @@ class Coexistence:
                 if number is not None:
                     chosen &= of_point == number
                 values = share[chosen].dropna()
-                ax.hist(values, bins=np.linspace(-end, end, 21), color=styles[name].colour)
+                counts, edges = np.histogram(values, bins=np.linspace(-end, end, 21))
+                ax.stairs(counts, edges, fill=True, color=styles[name].colour)
                 ax.axvline(0, color="#999999", linewidth=0.8)
                 if len(values):
                     ax.axvline(values.median(), color="#000000", linewidth=1, linestyle="--")

@@ -1,0 +1,392 @@
+"""All analyses that apply to a study, as the sections of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dumbbell._errors import UsageError
+from dumbbell.analysis._analysis import check_columns
+from dumbbell.analysis._frame import response_values, varying
+from dumbbell.analysis._style import listed
+from dumbbell.analysis.congestion import Congestion, congestion
+from dumbbell.analysis.report import Picture, Section, write_report
+
+CONDITION = "condition"
+_ALGORITHM_NAMES = ("algorithm", "cc", "controller")
+_CONGESTION_NAMES = ("retransmission_rate", "loss_ratio", "loss_percent", "queue_delay_mean_ms")
+_GOODPUT = ("goodput_alternate_{group}", "goodput_tcp_{group}")
+_FLOWS = ("flows_alternate_{group}", "flows_tcp_{group}")
+_MOST_IN_FOCUS = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study varied and measured, and how it is to be looked at.
+
+    `factors` and `responses` are columns of the frame of runs. `algorithm` is the factor that is
+    compared over the conditions that the others make. `congestion` is the response that orders the
+    conditions. `focus` are the responses that are shown in detail, by default one of each group of
+    correlated ones. `goodput` and `flows` name the columns of alternate and of TCP flows, with
+    `{group}` where the flow group stands; `files` gives the file type of each group. `levels` maps
+    a factor with two levels to its low and its high one.
+    """
+
+    factors: tuple[str, ...]
+    responses: tuple[str, ...]
+    algorithm: str | None = None
+    congestion: str | None = None
+    focus: tuple[str, ...] = ()
+    goodput: tuple[str, str] = _GOODPUT
+    flows: tuple[str, str] | None = None
+    files: Mapping[str, str] | None = None
+    levels: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def filled(self, frame: pd.DataFrame) -> Plan:
+        """The plan with what it does not say: algorithm, order of congestion, levels, flows."""
+        check_columns(frame, [*self.factors, *self.responses])
+        algorithm = self.algorithm or _first(self.factors, _ALGORITHM_NAMES)
+        if algorithm is not None and algorithm not in self.factors:
+            raise UsageError(f'algorithm "{algorithm}": expected one of the factors')
+        measure = self.congestion or _first(self.responses, _CONGESTION_NAMES)
+        if measure is not None:
+            check_columns(frame, [measure])
+        levels = dict(self.levels)
+        for name in self.factors:
+            if isinstance(frame[name].dtype, pd.CategoricalDtype) and name not in levels:
+                categories = list(frame[name].dtype.categories)
+                if len(categories) == 2:
+                    levels[name] = (categories[0], categories[1])
+        flows = self.flows
+        if flows is None and any(str(name).startswith("flows_tcp_") for name in frame.columns):
+            flows = _FLOWS
+        return replace(self, algorithm=algorithm, congestion=measure, levels=levels, flows=flows)
+
+
+def study_sections(frame: pd.DataFrame, plan: Plan) -> tuple[list[Section], list[tuple[str, str]]]:
+    """The sections of a study's report, and the analyses that do not apply with the reasons.
+
+    `frame` has one row a run. Runs with an `error` are left out. Raises UsageError where no run is
+    left, or for names that are no columns.
+    """
+    plan = plan.filled(frame)
+    if "error" in frame.columns:
+        frame = frame[frame["error"].isna()]
+    if frame.empty:
+        raise UsageError("no finished run to analyse")
+    measured = varying(response_values(frame, plan.responses))
+    constant = [name for name in plan.responses if name not in measured.columns]
+    frame = _plain_levels(frame, plan)
+    plan = replace(plan, responses=tuple(measured.columns))
+    if not plan.responses:
+        raise UsageError("every response is the same in all runs")
+    work = _Work(frame, plan)
+    work.run()
+    if constant:
+        work.left_out.append(("Responses", f"the same in all runs: {listed(constant)}"))
+    return work.sections, work.left_out
+
+
+def study_report(
+    frame: pd.DataFrame,
+    path: str | Path,
+    plan: Plan,
+    *,
+    title: str = "Analysis of a study",
+    facts: Sequence[tuple[str, str]] = (),
+) -> Path:
+    """Write the report of all analyses that apply to a study. Raises UsageError."""
+    sections, left_out = study_sections(frame, plan)
+    return write_report(sections, path, title=title, facts=facts, left_out=left_out)
+
+
+class _Work:
+    """Runs the analyses one after the other; an analysis that does not apply is noted."""
+
+    def __init__(self, frame: pd.DataFrame, plan: Plan) -> None:
+        self.plan = plan
+        self.sections: list[Section] = []
+        self.left_out: list[tuple[str, str]] = []
+        self.factors = [name for name in plan.factors if name != plan.algorithm]
+        self.varied = [name for name in self.factors if frame[name].nunique() > 1]
+        self.two_level = [name for name in self.varied if frame[name].nunique() == 2]
+        self.frame = frame
+        if CONDITION not in frame.columns and self.factors:
+            rows = frame.groupby(self.factors, sort=False, dropna=False).ngroup()
+            self.frame = frame.assign(**{CONDITION: rows + 1})
+        self.averaged = self._over_algorithms()
+        self.congestion: Congestion | None = None
+        self.focus: list[str] = list(plan.focus)
+        self.many = plan.algorithm is not None and frame[plan.algorithm].nunique() >= 3
+
+    def run(self) -> None:
+        self._do("Conditions", self._conditions)
+        if len(self.plan.responses) > 1:
+            self._do("Correlation of responses", self._correlations)
+        self.focus = self._focus()
+        self._do("Main effects", self._main_effects)
+        self._do("Interactions", self._interactions)
+        self._do("Half-normal plots", self._half_normal)
+        self._do("Analysis of variance", self._anova)
+        if len(self.plan.responses) > 1:
+            self._do("Principal components", self._components)
+        if self.many:
+            self._do("Clusters of algorithms", self._clusters)
+            self._do("Algorithms that differ", self._outliers)
+            self._do("Responses by condition", self._bars)
+        self._do("Goodput ranks", self._ranks)
+        self._do("Coexistence with TCP", self._coexistence)
+
+    def _do(self, title: str, make: Callable[[], Section | None]) -> None:
+        try:
+            section = make()
+        except UsageError as error:
+            self.left_out.append((title, str(error)))
+            return
+        if section is not None:
+            self.sections.append(replace(section, title=title))
+
+    def _over_algorithms(self) -> pd.DataFrame:
+        """Mean over algorithms of the responses: one row a condition and replicate."""
+        if self.plan.algorithm is None:
+            return self.frame
+        replicate = ["replicate"] if "replicate" in self.frame.columns else []
+        keys = [*self.factors, *([CONDITION] if self.factors else []), *replicate]
+        if not keys:
+            return self.frame
+        groups = self.frame.groupby(keys, sort=False, dropna=False)
+        means: pd.DataFrame = groups[list(self.plan.responses)].mean().reset_index()
+        return means
+
+    def _focus(self) -> list[str]:
+        """The responses shown in detail: those that order conditions or represent others."""
+        wanted = [*self.focus, *([self.plan.congestion] if self.plan.congestion else [])]
+        names = [name for name in dict.fromkeys(wanted) if name in self.plan.responses]
+        names += [name for name in self.plan.responses if name not in names]
+        return names[: max(_MOST_IN_FOCUS, len(self.plan.focus))]
+
+    def _conditions(self) -> Section | None:
+        if not self.factors:
+            return None
+        runs = self.frame.groupby(CONDITION, sort=False)
+        table = runs[self.factors].first().assign(runs=runs.size())
+        readings, pictures = [], []
+        algorithms = ""
+        if self.plan.algorithm is not None:
+            algorithms = f" of {self.frame[self.plan.algorithm].nunique()} algorithms"
+        readings.append(
+            f"{len(self.frame)} runs{algorithms} in {len(table)} conditions that "
+            f"{listed(self.varied) or 'nothing'} make."
+        )
+        if self.plan.congestion is not None and len(table) > 1:
+            self.congestion = congestion(self.frame, self.plan.congestion, condition=CONDITION)
+            readings.append(self.congestion.reading())
+            text = f"{self.plan.congestion} of each condition (mean over runs), coloured by class."
+            pictures.append(Picture(self.congestion.figure(), text))
+            table = table.join(self.congestion.table.add_prefix("congestion "))
+        return Section("", readings, pictures, {"Conditions": table})
+
+    def _correlations(self) -> Section:
+        from dumbbell.analysis.correlation import correlations
+
+        found = correlations(self.frame, self.plan.responses, prefer=self.focus)
+        if not self.focus:
+            self.focus = list(found.representatives)
+        caption = "Correlations over all runs, responses ordered by group, and how strong they are."
+        tables = {"Groups of responses": found.table, "Correlations": found.matrix}
+        return Section("", [found.reading()], [Picture(found.figure(), caption)], tables)
+
+    def _main_effects(self) -> Section:
+        from dumbbell.analysis.effects import main_effects
+
+        self._need_two_level()
+        levels = self.plan.levels
+        found = main_effects(self.averaged, self.plan.responses, self.two_level, levels=levels)
+        pictures = [
+            Picture(found.figure(self.focus), "Mean response at both levels of each factor."),
+            Picture(
+                found.signs_figure(),
+                "Sign of each effect; ** for p < 0.01, * for p < 0.05.",
+            ),
+        ]
+        tables = {"Main effects": found.table, "Factors over all responses": found.overall()}
+        return Section("", [found.reading(name) for name in self.focus], pictures, tables)
+
+    def _interactions(self) -> Section:
+        from dumbbell.analysis.effects import interactions
+
+        self._need_two_level(2)
+        levels = self.plan.levels
+        found = interactions(self.averaged, self.focus, self.two_level, levels=levels)
+        pictures = [
+            Picture(found.figure(name), f"{name}: parallel lines mean no interaction.")
+            for name in self.focus[:1]
+        ]
+        readings = [found.reading(name) for name in self.focus]
+        return Section("", readings, pictures, {"Interactions and aliases": found.table})
+
+    def _half_normal(self) -> Section:
+        from dumbbell.analysis.halfnormal import effects_plot
+
+        self._need_two_level(2)
+        readings, pictures, tables = [], [], {}
+        for name in self.focus:
+            plot = effects_plot(self.averaged, name, self.two_level, levels=self.plan.levels)
+            readings.append(plot.reading())
+            caption = f"{name}: effects that noise would not make lie off the line."
+            pictures.append(Picture(plot.figure(), caption))
+            tables[f"Effects on {name}"] = plot.table
+        return Section("", readings, pictures, tables)
+
+    def _anova(self) -> Section:
+        from dumbbell.analysis.anova import anova
+
+        factors = list(self.varied)
+        if self.plan.algorithm is not None and self.frame[self.plan.algorithm].nunique() > 1:
+            factors.append(self.plan.algorithm)
+        readings, pictures, tables = [], [], {}
+        for name in self.focus:
+            try:
+                found = anova(self.frame, name, factors)
+            except UsageError:
+                # Without replicates, the interactions are the error.
+                found = anova(self.frame, name, factors, order=1)
+            readings.append(found.reading())
+            pictures.append(Picture(found.figure(), f"What explains the variation in {name}."))
+            tables[f"Analysis of variance of {name}"] = found.table
+        return Section("", readings, pictures, tables)
+
+    def _components(self) -> Section:
+        from dumbbell.analysis.components import components
+
+        label = CONDITION if CONDITION in self.averaged.columns else None
+        found = components(self.averaged, self.plan.responses, label=label, factors=self.varied)
+        pictures = [
+            Picture(
+                found.figure(),
+                "Shares of the variance; conditions as points and responses as arrows on the first "
+                "two components.",
+            )
+        ]
+        if len(self.plan.responses) > 8:
+            pictures.append(
+                Picture(found.loadings_figure(), "How much each response weighs in a component.")
+            )
+        tables = {"Components": found.table, "Loadings": found.loadings.rename_axis("response")}
+        return Section("", [found.reading()], pictures, tables)
+
+    def _clusters(self) -> Section:
+        from dumbbell.analysis.clustering import clusters
+
+        found = clusters(self.frame, self.plan.responses, **self._compared())
+        others = []
+        for linkage in ("single", "complete"):
+            other = clusters(self.frame, self.plan.responses, linkage=linkage, **self._compared())
+            others.append(f"With {linkage} linkage: {other.reading()}")
+        caption = "Algorithms that behave alike join low in a tree."
+        tables = {"Who stands out": found.counts(), "Trees": found.table}
+        pictures = [Picture(found.figure(), caption)]
+        return Section("", [found.reading(), *others], pictures, tables)
+
+    def _outliers(self) -> Section:
+        from dumbbell.analysis.outliers import outliers
+
+        found = outliers(self.frame, self.plan.responses, **self._compared())
+        caption = (
+            "Algorithms that differ from the others significantly (Grubbs' test) and by 10 % or "
+            "more of the mean."
+        )
+        tables = {
+            "Flags (both filters)": found.counts(),
+            "Flags (significance alone)": found.counts("significant"),
+            "Tests": found.table,
+        }
+        return Section("", [found.reading()], [Picture(found.figure(), caption)], tables)
+
+    def _bars(self) -> Section:
+        from dumbbell.analysis.summary import response_bars
+
+        pictures = [
+            Picture(
+                response_bars(self.frame, name, **self._compared()),
+                f"{name}: bars are the mean over algorithms, points the algorithms.",
+            )
+            for name in self.focus
+        ]
+        return Section("", [], pictures)
+
+    def _goodputs(self) -> pd.DataFrame:
+        from dumbbell.analysis.goodputs import goodputs
+
+        if self.plan.algorithm is None:
+            raise UsageError("no factor is the algorithm")
+        flows = self.plan.flows or (None, None)
+        return goodputs(
+            self.frame,
+            alternate=self.plan.goodput[0],
+            tcp=self.plan.goodput[1],
+            alternate_flows=flows[0],
+            tcp_flows=flows[1],
+            condition=CONDITION,
+            algorithm=self.plan.algorithm,
+            files=self.plan.files,
+        )
+
+    def _ranks(self) -> Section:
+        from dumbbell.analysis.ranks import ranks
+
+        found = ranks(self._goodputs(), congestion=self.congestion)
+        pictures = [
+            Picture(found.figure("alternate"), "Ranks by goodput of the algorithm's own flows."),
+            Picture(found.figure("tcp"), "Ranks by goodput of the TCP flows beside them."),
+            Picture(found.scatter(), "Low and left is always among the best."),
+        ]
+        return Section("", [found.reading()], pictures, {"Ranks": found.table})
+
+    def _coexistence(self) -> Section:
+        from dumbbell.analysis.coexistence import coexistence
+
+        found = coexistence(self._goodputs(), congestion=self.congestion)
+        pictures = [
+            Picture(found.figure(), "Above the line, the algorithm's flows have more than TCP's."),
+            Picture(found.histograms(), "Differences by class of congestion."),
+        ]
+        tables = {"Coexistence": found.table}
+        if self.congestion is not None:
+            tables["By class of congestion"] = found.by_class()
+        return Section("", [found.reading()], pictures, tables)
+
+    def _compared(self) -> dict[str, Any]:
+        return {
+            "condition": CONDITION,
+            "algorithm": self.plan.algorithm,
+            "congestion": self.congestion,
+        }
+
+    def _need_two_level(self, least: int = 1) -> None:
+        if len(self.two_level) < least:
+            many = "a factor" if least == 1 else f"{least} factors"
+            raise UsageError(f"needs {many} with two levels")
+
+
+def _plain_levels(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Categories as plain values: groups are of what was run, in the order of the plan."""
+    plain = {
+        name: frame[name].astype(object)
+        for name in plan.factors
+        if isinstance(frame[name].dtype, pd.CategoricalDtype)
+    }
+    return frame.assign(**plain)
+
+
+def _first(names: Sequence[str], wanted: Sequence[str]) -> str | None:
+    """The first of `names` that is, or whose last part is, one of `wanted`."""
+    for name in wanted:
+        for given in names:
+            if given == name or given.endswith(f".{name}"):
+                return given
+    return None
