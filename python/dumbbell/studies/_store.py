@@ -262,7 +262,7 @@ class Store:
 
     def arrow(self) -> Any:
         """The finished runs in the order of the plan, as pyarrow.Table; columns as of `frame`."""
-        return self._connect().execute(_ALL).to_arrow_table()
+        return self._connect().sql(_ALL).to_arrow_table()
 
     def frame(self) -> Any:
         """The finished runs in the order of the plan, as pandas.DataFrame.
@@ -272,7 +272,7 @@ class Store:
         """
         import pandas
 
-        frame = self._connect().execute(_ALL).df()
+        frame = self._connect().sql(_ALL).df()
         for column in self.columns:
             if column.kind == "text":
                 levels = list(column.levels)
@@ -310,11 +310,13 @@ class Store:
             "text": pyarrow.string(),
         }
         common = {"error": outcome.error, "seconds": outcome.seconds, "version": self.version}
+        # SQL leaves out null from means, but not NaN.
+        responses = {k: None if v != v else float(v) for k, v in outcome.responses.items()}
         rows = [
             {"key": r.key, "index": r.index, "replicate": r.replicate, "seed": r.seed}
             | {"block": r.block}
             | {column.name: column.stored(r.factors[column.name]) for column in self.columns}
-            | {name: float(value) for name, value in outcome.responses.items()}
+            | responses
             | common
             for r in runs
         ]
