@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dumbbell import _cli_study_run
+
 if TYPE_CHECKING:
     from dumbbell.studies._plan import Pilot, Plan
 
@@ -40,6 +42,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     study.command("new")(new)
     study.command("plan")(show_plan)
+    _cli_study_run.register(study)
     app.add_typer(study, name="study")
 
 

@@ -83,7 +83,8 @@ def resume_study(
     quiet: _Quiet = False,
 ) -> int:
     """Go on with a study from its directory."""
-    loaded, runs, store = _open_directory(directory)
+    _store(directory)
+    loaded, runs, store = _open(str(directory), None)
     return _do(loaded, runs, store, executor, workers, shard, retry_failed, address, quiet)
 
 
@@ -117,7 +118,7 @@ def study_sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Answer SQL about the finished runs: the table `runs`."""
-    from dumbbell._cli_output import console, print_json, table
+    from dumbbell._cli_output import print_json
 
     columns, rows = _store(directory).rows(query)
     if json:
@@ -127,13 +128,7 @@ def study_sql(
         writer.writerow(columns)
         writer.writerows(rows)
     else:
-        numbers = [
-            all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))
-        ]
-        heads = [
-            name if number else f"<{name}" for name, number in zip(columns, numbers, strict=True)
-        ]
-        console().print(table("", heads, [[_cell(value) for value in row] for row in rows]))
+        _print_rows(columns, rows)
 
 
 def study_slurm(
@@ -155,33 +150,26 @@ def study_slurm(
 
 def _open(study: str, out: Path | None) -> tuple[Study, list[Run], Store]:
     """A study with its runs and its directory, which is made if absent. Raises UsageError."""
+    from dumbbell._cli_files import needs_extra
     from dumbbell._errors import UsageError
-    from dumbbell.studies._store import PLAN_FILE, Store
-    from dumbbell.studies._study import Study
 
-    if (Path(study) / PLAN_FILE).is_file():
-        if out is not None:
-            raise UsageError(f"--out {out}: {study} is the directory of a study already")
-        return _open_directory(Path(study))
-    loaded = Study.load(study)
-    assert loaded.file is not None
-    runs = loaded.runs()
-    out = out or Path(f"{Path(loaded.file).stem}.study")
-    return loaded, runs, Store.create(out, loaded.file, runs, _responses(loaded))
+    with needs_extra("study", "study"):
+        from dumbbell.studies._store import PLAN_FILE, Store
+        from dumbbell.studies._study import Study
 
-
-def _open_directory(directory: Path) -> tuple[Study, list[Run], Store]:
-    from dumbbell.studies._store import Store
-    from dumbbell.studies._study import Study
-
-    file = _store(directory).study_file()
-    loaded = Study.load(file)
-    runs = loaded.runs()
-    return loaded, runs, Store.create(directory, file, runs, _responses(loaded))
-
-
-def _responses(study: Study) -> Any:
-    return study.model_dump(mode="json", include={"responses"})["responses"]
+        if (Path(study) / PLAN_FILE).is_file():
+            if out is not None:
+                raise UsageError(f"--out {out}: {study} is the directory of a study already")
+            out, file = Path(study), Store.open(study).study_file()
+            loaded = Study.load(file)
+        else:
+            loaded = Study.load(study)
+            assert loaded.file is not None
+            file = Path(loaded.file)
+            out = out or Path(f"{file.stem}.study")
+        runs = loaded.runs()
+        responses = loaded.model_dump(mode="json", include={"responses"})
+        return loaded, runs, Store.create(out, file, runs, responses["responses"])
 
 
 def _store(directory: Path) -> Store:
@@ -288,6 +276,25 @@ def _progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
 def _pace(rate_per_s: float, left_s: float) -> str:
     rate = f"{rate_per_s:.1f} a second" if rate_per_s >= 1 else f"{60 * rate_per_s:.1f} a minute"
     return f"{rate}, {timedelta(seconds=round(left_s))} left"
+
+
+def _print_rows(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
+    """A table; each row by itself where they are too wide for one."""
+    from dumbbell._cli_output import console, table
+
+    out = console()
+    numbers = [
+        all(isinstance(row[i], int | float | None) for row in rows) for i in range(len(columns))
+    ]
+    heads = [name if number else f"<{name}" for name, number in zip(columns, numbers, strict=True)]
+    cells = [[_cell(value) for value in row] for row in rows]
+    whole = table("", heads, cells)
+    if out.measure(whole).maximum <= out.width:
+        out.print(whole)
+        return
+    for number, row in enumerate(cells, 1):
+        pairs = [list(pair) for pair in zip(columns, row, strict=True)]
+        out.print(table(f"{number} of {len(rows)}", ["<column", "<<value"], pairs))
 
 
 def _plain(value: Any) -> Any:

@@ -21,11 +21,11 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
 from dumbbell._errors import MissingExtraError, UsageError, show_value
-from dumbbell._results import require_pyarrow
 from dumbbell.studies._contract import Outcome, Run
 
 STUDY_FILE = "study.toml"
@@ -129,6 +129,8 @@ class Store:
         `study` is its file, `responses` what is measured, in a form that JSON can hold. Raises
         UsageError if the directory cannot be written or holds another study.
         """
+        # Nobody shall do a run first and then hear that it cannot be kept.
+        _package("pyarrow.parquet")
         directory, study = Path(directory), Path(study).absolute()
         plan = _plan(study, runs, responses)
         if not (directory / PLAN_FILE).exists():
@@ -248,7 +250,7 @@ class Store:
 
         Raises UsageError where DuckDB cannot answer it.
         """
-        duckdb = _duckdb()
+        duckdb = _package("duckdb")
         try:
             result = self._connect().execute(sql)
             return [column[0] for column in result.description or ()], result.fetchall()
@@ -256,7 +258,7 @@ class Store:
             raise UsageError(" ".join(str(error).split())) from None
 
     def _connect(self) -> Any:
-        connection = _duckdb().connect()
+        connection = _package("duckdb").connect()
         connection.execute(f"create view runs as {self._select()}")
         return connection
 
@@ -270,13 +272,14 @@ class Store:
         Columns: key, index, replicate, seed, block, the factors (text as categories in the order
         of the plan), the responses, error, seconds (processor time) and version.
         """
-        import pandas
-
+        pandas = _package("pandas")
         frame = self._connect().sql(_ALL).df()
         for column in self.columns:
             if column.kind == "text":
                 levels = list(column.levels)
-                frame[column.name] = pandas.Categorical(frame[column.name], categories=levels)
+                frame[column.name] = _package("pandas").Categorical(
+                    frame[column.name], categories=levels
+                )
         return frame
 
     def _final(self, key: str) -> Path:
@@ -286,19 +289,17 @@ class Store:
         return _lock(self._runs / f".{key}.part", self._final(key))
 
     def _is_failed(self, key: str) -> bool:
-        from pyarrow import parquet
-
         try:
-            errors = parquet.read_table(self._final(key), columns=["error"])["error"]
+            errors = _package("pyarrow.parquet").read_table(self._final(key), columns=["error"])[
+                "error"
+            ]
         except FileNotFoundError:
             return False
         return bool(errors[0].is_valid)
 
     def _encode(self, runs: Sequence[Run], outcome: Outcome) -> bytes:
         """One Parquet file: a row for each place of the run in the plan."""
-        pyarrow = require_pyarrow("a study")
-        from pyarrow import parquet
-
+        pyarrow, parquet = _package("pyarrow"), _package("pyarrow.parquet")
         taken = {name.casefold() for name, _ in self._fields()}
         for name in outcome.responses:
             if name.casefold() in taken:
@@ -424,9 +425,9 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _duckdb() -> Any:
+def _package(name: str) -> Any:
+    """An optional package. Raises MissingExtraError."""
     try:
-        import duckdb
+        return import_module(name)
     except ImportError:
-        raise MissingExtraError("reading a study", "study") from None
-    return duckdb
+        raise MissingExtraError("a study's directory", "study") from None
