@@ -75,10 +75,7 @@ impl<'a> Engine<'a> {
         let mut lines = Lines::default();
         let mut recipes = Recipes::default();
         for path in &config.paths {
-            let forward = engine.build_route(&mut lines, &path.route, 0, &Loss::None, "");
-            let reverse = engine.build_route(&mut lines, &path.reverse_route, 0, &Loss::None, "");
-            let way = engine.build_way(&path.route, &path.reverse_route, forward, reverse, 0);
-            engine.ways.push(way);
+            engine.build_way(&mut lines, [&path.route, &path.reverse_route], [0, 0], None);
         }
         for (index, flow) in config.flows.iter().enumerate() {
             let mut entry = engine.build_entry(flow, &mut lines, &mut recipes)?;
@@ -138,68 +135,63 @@ impl<'a> Engine<'a> {
             .or_insert_with(|| self.add_line(!reorders, PipeEnd::Link, delay))
     }
 
+    /// `delay` is that of the last leg; `lossy` whether it may lose packets.
     fn build_route(
         &mut self,
         lines: &mut Lines,
         hops: &[config::Hop],
         delay: u64,
-        loss: &Loss,
-        name: &str,
+        lossy: bool,
     ) -> Route {
-        let lossy = !matches!(loss, Loss::None);
+        let last = hops.last();
         // A hop whose only predecessor is this link, with one delay for all: skip its event.
         let merged = !self.config.hop_by_hop
             && !self.config.capture
             && !lossy
-            && hops.last().is_some_and(|last| {
+            && last.is_some_and(|last| {
                 let last = last.link();
                 let steady = self.config.links[last].changes.iter().all(|c| c.delay_ns.is_none());
                 let plain = self.links[last].impairment.as_ref().is_none_or(|i| i.only_loses());
                 steady && plain
             });
-        let last = hops.last();
-        let merged_delay = last.filter(|_| merged).map_or(0, |last| last.delay_ns());
-        let delay = delay + merged_delay;
+        let delay = delay + last.filter(|_| merged).map_or(0, |last| last.delay_ns());
         // Told apart by the last link even if not merged, so that packets of one time are in one order.
         let key = (last.map(|last| last.link()), delay, lossy);
         let leg =
             *lines.legs.entry(key).or_insert_with(|| self.add_line(true, PipeEnd::EndPoint, delay));
-        let mut route = Route {
-            hops: hops
-                .iter()
-                .map(|hop| Hop {
-                    link: hop.link() as u32,
-                    line: self.delayed(lines, hop.link(), hop.delay_ns()),
-                })
-                .collect(),
-            leg,
-            loss: lossy.then(|| {
-                let stream = Stream::new(self.config.seed, &format!("{name}/loss"));
-                Box::new(LossProcess::new(loss.clone(), stream))
-            }),
-        };
-        if merged && let Some(last) = route.hops.last_mut() {
-            last.line = leg;
+        let start = self.routes.len() as Route;
+        for (index, hop) in hops.iter().enumerate() {
+            let line = self.delayed(lines, hop.link(), hop.delay_ns());
+            let line = if merged && index + 1 == hops.len() { leg } else { line };
+            self.routes.push(Hop { link: hop.link() as u32, line });
         }
-        route
+        self.routes.push(Hop { link: Hop::LEG, line: leg });
+        start
     }
 
-    /// `delay`: propagation of both last legs.
+    /// Add the way over these hops, there and back, with these delays of the last legs.
     fn build_way(
-        &self,
-        there: &[config::Hop],
-        back: &[config::Hop],
-        forward: Route,
-        reverse: Route,
-        delay: u64,
-    ) -> Way {
-        let ordered = there.iter().all(|hop| {
+        &mut self,
+        lines: &mut Lines,
+        hops: [&[config::Hop]; 2],
+        delays: [u64; 2],
+        loss: Option<Box<LossProcess>>,
+    ) -> u32 {
+        let ordered = hops[0].iter().all(|hop| {
             let impairment = self.links[hop.link()].impairment.as_ref();
             !impairment.is_some_and(|i| i.reorders() || !i.only_loses())
         });
         let propagation = |hop: &config::Hop| self.links[hop.link()].delay + hop.delay_ns();
-        let rtt = delay + there.iter().chain(back).map(propagation).sum::<u64>();
-        Way { forward, reverse, ordered, rtt }
+        let rtt = delays.into_iter().chain(hops.concat().iter().map(propagation)).sum();
+        let way = Way {
+            forward: self.build_route(lines, hops[0], delays[0], loss.is_some()),
+            reverse: self.build_route(lines, hops[1], delays[1], false),
+            loss,
+            ordered,
+            rtt,
+        };
+        self.ways.push(way);
+        self.ways.len() as u32 - 1
     }
 
     fn build_entry(
@@ -233,20 +225,14 @@ impl<'a> Engine<'a> {
                 return Err(RunError::config(format!("flows.{}.ecn", flow.id), message));
             }
         }
-        let forward = self.build_route(lines, &flow.route, flow.delay_ns, &flow.loss, &flow.id);
-        let reverse = self.build_route(
-            lines,
-            &flow.reverse_route,
-            flow.reverse_delay_ns,
-            &Loss::None,
-            &flow.id,
-        );
-        let delay = flow.delay_ns + flow.reverse_delay_ns;
-        let way = self.build_way(&flow.route, &flow.reverse_route, forward, reverse, delay);
-        self.ways.push(way);
+        let loss = (!matches!(flow.loss, Loss::None)).then(|| {
+            let stream = Stream::new(self.config.seed, &format!("{}/loss", flow.id));
+            Box::new(LossProcess::new(flow.loss.clone(), stream))
+        });
+        let hops = [flow.route.as_slice(), &flow.reverse_route];
         Ok(Entry {
             config: flow,
-            way: self.ways.len() as u32 - 1,
+            way: self.build_way(lines, hops, [flow.delay_ns, flow.reverse_delay_ns], loss),
             recipe,
             cc_seed,
             params,
@@ -281,15 +267,9 @@ impl<'a> Engine<'a> {
     }
 
     fn build_probe(&mut self, probe: &Probe, lines: &mut Lines) -> ProbeState {
-        let forward = self.build_route(lines, &probe.route, probe.delay_ns, &Loss::None, &probe.id);
-        let reverse = self.build_route(
-            lines,
-            &probe.reverse_route,
-            probe.reverse_delay_ns,
-            &Loss::None,
-            &probe.id,
-        );
-        ProbeState::new(forward, reverse)
+        let forward = self.build_route(lines, &probe.route, probe.delay_ns, false);
+        let back = self.build_route(lines, &probe.reverse_route, probe.reverse_delay_ns, false);
+        ProbeState::new(forward, back)
     }
 }
 

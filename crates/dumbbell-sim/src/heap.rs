@@ -58,21 +58,24 @@ impl EventHeap {
     fn sift_down(&mut self, key: Key) {
         let keys = &mut self.keys[..];
         let mut hole = 0;
-        loop {
-            let first = 4 * hole + 1;
-            if first >= keys.len() {
-                break;
+        // Which child is least cannot be predicted: it is computed without branches.
+        while let Some(&[a, b, c, d]) = keys.get(4 * hole + 1..4 * hole + 5) {
+            let (right, further) = (usize::from(b < a), usize::from(d < c));
+            let left = [a, b][right];
+            let other = [c, d][further];
+            let least = [right, 2 + further][usize::from(other < left)];
+            let value = [left, other][usize::from(other < left)];
+            if value >= key {
+                keys[hole] = key;
+                return;
             }
-            let end = (first + 4).min(keys.len());
-            let mut least = first;
-            for child in first + 1..end {
-                if keys[child] < keys[least] {
-                    least = child;
-                }
-            }
-            if keys[least] >= key {
-                break;
-            }
+            keys[hole] = value;
+            hole = 4 * hole + 1 + least;
+        }
+        let first = 4 * hole + 1;
+        if let Some(least) = (first..keys.len()).min_by_key(|&child| keys[child])
+            && keys[least] < key
+        {
             keys[hole] = keys[least];
             hole = least;
         }

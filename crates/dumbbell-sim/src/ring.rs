@@ -35,8 +35,9 @@ impl<T: Copy + Default> Ring<T> {
             return None;
         }
         let value = self.slots[self.head];
-        self.head = (self.head + 1) & (self.slots.len() - 1);
         self.len -= 1;
+        // What is mostly empty stays in the first slots, which are in the cache.
+        self.head = if self.len == 0 { 0 } else { (self.head + 1) & (self.slots.len() - 1) };
         Some(value)
     }
 

@@ -226,7 +226,7 @@ impl Engine<'_> {
     fn open(&mut self, index: u32, size: u64) {
         let way = self.entries[index as usize].way;
         let slot = self.entries[index as usize].free.pop_back().map(|(_, slot)| slot);
-        self.open_in(slot, Place { entry: index, way }, size, NO_USER);
+        self.open_in(slot, self.place(index, way), size, NO_USER);
     }
 
     /// Open a connection for a user.

@@ -6,7 +6,7 @@
 
 use crate::config::Users;
 use crate::connection::{NO_USER, Phase};
-use crate::engine::{Engine, Place, TimerKind, timer_id};
+use crate::engine::{Engine, TimerKind, timer_id};
 use crate::random::Stream;
 use crate::traffic::to_ns;
 
@@ -140,7 +140,7 @@ impl Engine<'_> {
         user.file = file.file as u32;
         user.class = to.class as u32;
         user.due = u64::MAX;
-        let place = Place { entry: crowd.entry, way: to.path as u32 };
+        let place = self.place(crowd.entry, to.path as u32);
         self.count(index, |counts| counts.started += 1);
         if let Some(patience) = patience {
             self.wake(index, now.saturating_add(patience.max(1)));

@@ -99,22 +99,21 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn transmit(&mut self, slot: u32) {
         let now = self.now;
-        let Place { entry, way } = self.places[slot as usize];
+        let Place { entry, forward, .. } = self.places[slot as usize];
         let entry = entry as usize;
         let config = self.entries[entry].config;
         let hosts = (config.source_host, config.destination_host);
         // All packets take the same first hop: look it up once.
-        let first = self.ways[way as usize].forward.hops.first().copied();
+        let first = self.routes[forward as usize];
         let mut sent = 0;
         while let Some(mut packet) = self.connections[slot as usize].sender.poll_transmit(now) {
             sent += 1;
             packet.set_hosts(hosts.0, hosts.1);
-            match first {
-                Some(hop) if !self.capturing => {
-                    packet.hop = 1;
-                    self.offer(hop, packet);
-                }
-                _ => self.send(packet),
+            if first.is_leg() || self.capturing {
+                self.send(packet);
+            } else {
+                packet.hop = 1;
+                self.offer(first, packet);
             }
         }
         self.entries[entry].sent += sent;

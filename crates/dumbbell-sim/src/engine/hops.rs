@@ -43,22 +43,26 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn route(&mut self, packet: &Packet) -> &mut Route {
-        if matches!(packet.kind, Kind::Ping | Kind::Pong) {
-            let probe = &mut self.probes[packet.flow as usize];
-            return match direction(packet.kind) {
-                Direction::Forward => &mut probe.forward,
-                Direction::Reverse => &mut probe.reverse,
-            };
-        }
-        let way = match packet.kind {
-            Kind::Datagram => self.entries[packet.flow as usize].way,
-            _ => self.places[packet.flow as usize].way,
+    /// Where the hops of a packet's route begin.
+    #[inline]
+    pub(super) fn route(&self, packet: &Packet) -> Route {
+        let (forward, reverse) = match packet.kind {
+            Kind::Ping | Kind::Pong => {
+                let probe = &self.probes[packet.flow as usize];
+                (probe.forward, probe.reverse)
+            }
+            Kind::Datagram => {
+                let way = &self.ways[self.entries[packet.flow as usize].way as usize];
+                (way.forward, way.reverse)
+            }
+            _ => {
+                let place = &self.places[packet.flow as usize];
+                (place.forward, place.reverse)
+            }
         };
-        let way = &mut self.ways[way as usize];
         match direction(packet.kind) {
-            Direction::Forward => &mut way.forward,
-            Direction::Reverse => &mut way.reverse,
+            Direction::Forward => forward,
+            Direction::Reverse => reverse,
         }
     }
 
@@ -83,23 +87,28 @@ impl Engine<'_> {
     /// A packet stands before its next link, or before its last leg.
     #[inline]
     pub(super) fn forward(&mut self, mut packet: Packet) {
-        let hop = packet.hop as usize;
-        let route = self.route(&packet);
-        let Some(&next) = route.hops.get(hop) else {
-            return self.last_leg(packet);
-        };
+        let next = self.routes[self.route(&packet) as usize + usize::from(packet.hop)];
+        if next.is_leg() {
+            return self.last_leg(next.line, packet);
+        }
         packet.hop += 1;
         self.offer(next, packet);
     }
 
     /// A packet has passed all its links.
-    pub(super) fn last_leg(&mut self, packet: Packet) {
-        let route = self.route(&packet);
-        let leg = route.leg;
-        if route.loss.as_mut().is_some_and(|loss| loss.loses()) {
-            self.count_drop(&packet);
-            self.capture("path", "drop", &packet);
-            return;
+    pub(super) fn last_leg(&mut self, leg: u32, packet: Packet) {
+        if !matches!(packet.kind, Kind::Ping | Kind::Pong)
+            && direction(packet.kind) == Direction::Forward
+        {
+            let way = match packet.kind {
+                Kind::Datagram => self.entries[packet.flow as usize].way,
+                _ => self.places[packet.flow as usize].way,
+            };
+            if self.ways[way as usize].loss.as_mut().is_some_and(|loss| loss.loses()) {
+                self.count_drop(&packet);
+                self.capture("path", "drop", &packet);
+                return;
+            }
         }
         self.push_line(leg, self.now, packet);
     }
@@ -251,8 +260,7 @@ impl Engine<'_> {
         let link = &mut self.links[index];
         link.counters.packets_out += 1;
         link.counters.bytes_out += u64::from(packet.bytes());
-        let passed = usize::from(packet.hop) - 1;
-        let hop = self.route(&packet).hops[passed];
+        let hop = self.routes[self.route(&packet) as usize + usize::from(packet.hop) - 1];
         self.leave(hop, self.now, packet);
     }
 

@@ -89,39 +89,47 @@ pub(crate) struct Line {
     pub(crate) delay: u64,
 }
 
-/// A link of a route, and the line behind it.
+/// A link of a route, and the line behind it. The line of the last link is the last leg itself where
+/// the two are merged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop {
     pub(crate) link: u32,
     pub(crate) line: u32,
 }
 
-/// Route of a flow or probe in one direction.
-#[derive(Clone, Debug)]
-pub(crate) struct Route {
-    /// The line of the last hop is the last leg itself where the two are merged.
-    pub(crate) hops: Vec<Hop>,
-    /// Line of the last leg.
-    pub(crate) leg: u32,
-    pub(crate) loss: Option<Box<LossProcess>>,
+impl Hop {
+    /// In place of a link behind the last one: only the last leg is left.
+    pub(crate) const LEG: u32 = u32::MAX;
+
+    #[inline]
+    fn is_leg(self) -> bool {
+        self.link == Self::LEG
+    }
 }
+
+/// A route in one direction: where its hops begin in [`Engine::routes`]; its last leg ends them.
+pub(crate) type Route = u32;
 
 /// How a connection's packets travel.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) forward: Route,
     pub(crate) reverse: Route,
+    /// On the last leg of the forward route.
+    pub(crate) loss: Option<Box<LossProcess>>,
     /// No part of the forward route reorders.
     pub(crate) ordered: bool,
     /// Propagation there and back.
     pub(crate) rtt: u64,
 }
 
-/// Where a connection belongs.
+/// Where a connection belongs, with the routes of its way: what every hop looks up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) entry: u32,
     pub(crate) way: u32,
+    pub(crate) forward: Route,
+    pub(crate) reverse: Route,
 }
 
 pub(crate) struct Engine<'a> {
@@ -134,10 +142,12 @@ pub(crate) struct Engine<'a> {
     pub(crate) links: Vec<Link>,
     /// First one for the propagation of each link, then those of further hops and of the last legs.
     pub(crate) lines: Vec<Line>,
+    /// Hops of all routes, one route after the other.
+    pub(crate) routes: Vec<Hop>,
     /// The paths that users choose from, with their numbers, then the ways of flows.
     pub(crate) ways: Vec<Way>,
     pub(crate) connections: Vec<Connection>,
-    /// Entry and way of each connection: what every hop looks up, kept close together.
+    /// Of each connection, kept close together.
     pub(crate) places: Vec<Place>,
     pub(crate) entries: Vec<Entry<'a>>,
     pub(crate) probes: Vec<ProbeState>,
@@ -154,6 +164,12 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
+    /// The place of a connection of an entry with this way.
+    pub(crate) fn place(&self, entry: u32, way: u32) -> Place {
+        let Way { forward, reverse, .. } = self.ways[way as usize];
+        Place { entry, way, forward, reverse }
+    }
+
     pub(crate) fn new(config: &'a Config, custom: &'a dyn CustomControllers) -> Self {
         Self {
             config,
@@ -164,6 +180,7 @@ impl<'a> Engine<'a> {
             timers: EventHeap::default(),
             links: Vec::new(),
             lines: Vec::new(),
+            routes: Vec::new(),
             ways: Vec::new(),
             places: Vec::new(),
             crowds: Vec::new(),
