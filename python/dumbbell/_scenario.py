@@ -12,8 +12,9 @@ from pydantic_core import ErrorDetails
 
 from dumbbell._errors import ScenarioError, suggest
 from dumbbell._scenario_flows import Flow, Probe
-from dumbbell._scenario_links import Path, Topology
+from dumbbell._scenario_links import Path
 from dumbbell._scenario_types import Items, Model, PositiveTime, Time, fail
+from dumbbell._topologies import AnyTopology
 from dumbbell._units import RATE_EXPECTED, TIME_EXPECTED
 from dumbbell.mesonet._parameters import Mesonet
 
@@ -37,8 +38,8 @@ class Scenario(Model):
     """Spacing of the recorded time series; 0 records none."""
     path: Path | None = None
     """Short form: one bottleneck."""
-    topology: Topology | None = None
-    """Long form: nodes and links."""
+    topology: AnyTopology | None = None
+    """Long form: nodes and links, or a network by its `kind`."""
     mesonet: Mesonet | None = None
     """The network and users of NIST SP 500-282."""
     flows: Items[Flow] = ()
@@ -232,6 +233,9 @@ def _explain(error: ErrorDetails, data: Any) -> ScenarioError:
     if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
         kinds = [tag.strip(" '") for tag in str(context.get("expected_tags", "")).split(",")]
         kind = value.get("kind") if isinstance(value, dict) else None
+        if isinstance(value, str):
+            # Some tables may be written as their kind alone.
+            kind = value
         if error["type"] == "union_tag_not_found" and not isinstance(value, dict):
             return ScenarioError(key=show_key(parts), value=value, expected="expected a table")
         expected = "expected a kind" + (suggest(str(kind), kinds) if kinds != [""] else "")

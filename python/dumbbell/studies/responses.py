@@ -344,7 +344,7 @@ def delta_fair_time_s(result: Result) -> float:
     The RFC's two flows begin with 1/101 and 100/101 of a link; here, with what the scenario makes
     of them. NaN if there are not two flows, or if it never happens.
     """
-    series = _series(result, warmup=False)
+    series = _series(result, whole=True)
     if len(series) < 2:
         return math.nan
     ids = {name for name, _ in series}
@@ -391,18 +391,18 @@ def _completions(result: Result) -> list[float]:
     return [d for s, d in zip(starts, durations, strict=True) if s >= warmup_s]
 
 
-def _series(result: Result, *, warmup: bool = True) -> list[tuple[str, list[float]]]:
-    """Goodput of each interval of the chosen flows, without those before the warm-up or the flow's
-    start, or (`warmup` false) from the start of the run on."""
+def _series(result: Result, *, whole: bool = False) -> list[tuple[str, list[float]]]:
+    """Goodput of each interval of the chosen flows, from the warm-up or their start to their stop,
+    or over the `whole` run."""
     table = require_pyarrow("metrics of time series").table(result.table("flow_series"))
     names, times, rates = (table.column(c).to_pylist() for c in ("flow", "t", "goodput_bps"))
-    begin = {
-        flow["id"]: max(result.config["warmup_ns"], flow["start_ns"]) / 1e9 if warmup else 0.0
-        for flow in result.config["flows"]
-    }
     found: dict[str, list[float]] = {flow["id"]: [] for flow in _chosen(result)}
+    window = dict.fromkeys(found, (0.0, math.inf))
+    for flow in () if whole else result.config["flows"]:
+        begin = max(result.config["warmup_ns"], flow["start_ns"])
+        window[flow["id"]] = (begin / 1e9, flow["stop_ns"] / 1e9)
     for name, t, rate in zip(names, times, rates, strict=True):
-        if name in found and t > begin[name]:
+        if name in found and window[name][0] < t <= window[name][1]:
             found[name].append(rate)
     return list(found.items())
 
