@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dumbbell.studies._study import Study
 
 FAILED = 1
+_ANY_WIDTH = 100_000
 EXECUTORS = ("threads", "processes", "ray")
 
 _Directory = Annotated[Path, typer.Argument(help="Directory of a study.")]
@@ -289,7 +290,7 @@ def _print_rows(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
     heads = [name if number else f"<{name}" for name, number in zip(columns, numbers, strict=True)]
     cells = [[_cell(value) for value in row] for row in rows]
     whole = table("", heads, cells)
-    if out.measure(whole).maximum <= out.width:
+    if out.measure(whole, options=out.options.update(width=_ANY_WIDTH)).maximum <= out.width:
         out.print(whole)
         return
     for number, row in enumerate(cells, 1):

@@ -276,10 +276,8 @@ class Store:
         frame = self._connect().sql(_ALL).df()
         for column in self.columns:
             if column.kind == "text":
-                levels = list(column.levels)
-                frame[column.name] = _package("pandas").Categorical(
-                    frame[column.name], categories=levels
-                )
+                text, levels = frame[column.name], list(column.levels)
+                frame[column.name] = pandas.Categorical(text, categories=levels)
         return frame
 
     def _final(self, key: str) -> Path:
