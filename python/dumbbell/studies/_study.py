@@ -11,13 +11,21 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from dumbbell._errors import DumbbellError, ScenarioError, UsageError, suggest
 from dumbbell._run import prepare, preset_file
 from dumbbell._scenario import Scenario, _explain, read_toml, show_key, split_key
 from dumbbell._scenario_types import Items, Model, fail
 from dumbbell.studies._contract import Run
+from dumbbell.studies._design_kinds import (
+    MOST_RUNS,
+    TWO_LEVEL,
+    Count,
+    DesignField,
+    FullDesign,
+    Seed,
+)
 from dumbbell.studies._factors import FactorField, Level, apply, places
 from dumbbell.studies._measure import Measurement
 from dumbbell.studies.responses import ALL, parse_responses
@@ -26,180 +34,6 @@ if TYPE_CHECKING:
     from dumbbell.studies.designs import Design
 
 READY = Path(__file__).parent / "ready"
-_MOST_RUNS = 1_000_000
-_Count = Annotated[int, Field(ge=1, le=_MOST_RUNS)]
-_Seed = Annotated[int, Field(ge=0, lt=2**62)]
-
-
-class _DesignBase(Model):
-    cross: Items[str] = ()
-    """Factors that stand outside the design: every row of it runs with all their levels."""
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        raise NotImplementedError
-
-
-class FullDesign(_DesignBase):
-    """All combinations of the levels."""
-
-    kind: Literal["full"]
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import full_factorial
-
-        return full_factorial({name: study.factors[name].count() for name in columns})
-
-
-class FractionalDesign(_DesignBase):
-    """A regular fraction of two-level factors."""
-
-    kind: Literal["fractional"]
-    generators: dict[str, str] | str | None = None
-    """A word for each generated factor: { F = "ABCDE" }, { x6 = "x2*x3*x4*x5" }, or as pyDOE."""
-    resolution: Annotated[int, Field(ge=3)] | None = None
-    """In place of generators: the smallest fraction of at least this resolution."""
-    foldover: bool = False
-    """Add the runs with all signs turned."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.generators is None) == (self.resolution is None):
-            fail("expected either generators or resolution", "generators")
-        return self
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import foldover, fractional, fractional_of_resolution
-
-        if self.generators is not None:
-            design = fractional(columns, self.generators)
-        else:
-            assert self.resolution is not None
-            design = fractional_of_resolution(columns, self.resolution)
-        return foldover(design) if self.foldover else design
-
-
-class PlackettBurmanDesign(_DesignBase):
-    """A screening design of two-level factors."""
-
-    kind: Literal["plackett-burman"]
-    foldover: bool = False
-    """Add the runs with all signs turned."""
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import foldover, plackett_burman
-
-        design = plackett_burman(columns)
-        return foldover(design) if self.foldover else design
-
-
-class LatinHypercubeDesign(_DesignBase):
-    """Random points, one in each stratum of each factor."""
-
-    kind: Literal["latin-hypercube"]
-    runs: _Count
-    seed: _Seed = 1
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import latin_hypercube
-
-        return latin_hypercube(columns, self.runs, self.seed)
-
-
-class SobolDesign(_DesignBase):
-    """Points of a Sobol' sequence."""
-
-    kind: Literal["sobol"]
-    runs: _Count
-    """A power of two."""
-    seed: _Seed = 1
-    scramble: bool = True
-    """Owen's scrambling, by the seed."""
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import sobol
-
-        return sobol(columns, self.runs, self.seed, scramble=self.scramble)
-
-
-class OneAtATimeDesign(_DesignBase):
-    """The first level of all factors, then each other level alone."""
-
-    kind: Literal["one-at-a-time"]
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import one_at_a_time
-
-        return one_at_a_time({name: study.factors[name].count() for name in columns})
-
-
-class TableDesign(_DesignBase):
-    """Runs as they are written."""
-
-    kind: Literal["table"]
-    rows: Annotated[Items[Any], Field(min_length=1)]
-    """Signs of all factors, "-+-", or tables of each factor's level (or label)."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        texts = [isinstance(row, str) for row in self.rows]
-        for i, row in enumerate(self.rows):
-            if not isinstance(row, str if texts[0] else dict):
-                expected = "signs, such as -+-" if texts[0] else "a table of factors and levels"
-                fail(f"expected {expected}", f"rows[{i}]")
-        return self
-
-    def build(self, study: Study, columns: list[str]) -> Design:
-        from dumbbell.studies.designs import signs, table
-
-        if isinstance(self.rows[0], str):
-            return signs(columns, self.rows)
-        rows = [self._indexes(study, columns, i) for i in range(len(self.rows))]
-        return table(columns, rows)
-
-    def _indexes(self, study: Study, columns: list[str], i: int) -> list[int]:
-        row = self.rows[i]
-        for name in row:
-            if name not in columns:
-                raise study.error(
-                    f"design.rows[{i}].{name}", f"no such factor{suggest(name, columns)}"
-                )
-        indexes = []
-        for name in columns:
-            if name not in row:
-                raise study.error(f"design.rows[{i}].{name}", "missing; expected a level")
-            levels = [
-                study.factors[name].level(name, n) for n in range(study.factors[name].count())
-            ]
-            known = [level.label for level in levels]
-            if row[name] not in known:
-                raise study.error(
-                    f"design.rows[{i}].{name}",
-                    f"expected one of its levels{suggest(str(row[name]), map(str, known))}",
-                    row[name],
-                )
-            indexes.append(known.index(row[name]))
-        return indexes
-
-
-def _kind(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-DesignField = Annotated[
-    Annotated[
-        FullDesign
-        | FractionalDesign
-        | PlackettBurmanDesign
-        | LatinHypercubeDesign
-        | SobolDesign
-        | OneAtATimeDesign
-        | TableDesign,
-        Field(discriminator="kind"),
-    ],
-    BeforeValidator(_kind, json_schema_input_type=Any),
-]
-_TWO_LEVEL = ("fractional", "plackett-burman")
-_CONTINUOUS = ("latin-hypercube", "sobol")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +59,15 @@ class Study(Model):
     title: str = ""
     scenario: str | dict[str, Any]
     """A file relative to the study's, "preset:NAME", or the scenario itself as a table."""
+    set_: Annotated[dict[str, Any], Field(alias="set", default_factory=dict)]
+    """Values at keys of the scenario that are the same in all runs: { duration = "30s" }."""
     factors: Annotated[dict[str, FactorField], Field(min_length=1)]
     """What is varied, by name; their order is that of the design's columns."""
     design: DesignField = FullDesign(kind="full")
     """How the levels are combined; default: in all ways."""
-    replicates: _Count = 1
+    replicates: Count = 1
     """How often each condition runs, with other seeds."""
-    seed: _Seed = 1
+    seed: Seed = 1
     """Seed of the first replicate; the scenario's own is not used."""
     seeds: Literal["common", "distinct"] = "common"
     """common: all conditions of a replicate have the same seed, so that they differ by their levels
@@ -255,7 +91,7 @@ class Study(Model):
             fail("expected at least one factor that is not crossed", "design.cross")
         for name, factor in self.factors.items():
             inside = name not in self.design.cross
-            if inside and self.design.kind in _TWO_LEVEL and factor.count() != 2:
+            if inside and self.design.kind in TWO_LEVEL and factor.count() != 2:
                 fail(
                     f"expected two levels, for the design is {self.design.kind}", f"factors.{name}"
                 )
@@ -363,8 +199,8 @@ class Study(Model):
         Raises ScenarioError, of the factor and level that is wrong.
         """
         conditions = self.conditions()
-        if len(conditions) * self.replicates > _MOST_RUNS:
-            raise self.error("replicates", f"expected at most {_MOST_RUNS} runs in all")
+        if len(conditions) * self.replicates > MOST_RUNS:
+            raise self.error("replicates", f"expected at most {MOST_RUNS} runs in all")
         base = self.base()
         checked = [self._checked(condition, *base) for condition in conditions]
         planned = [
@@ -397,20 +233,28 @@ class Study(Model):
         return self.seed + replicate * conditions + number
 
     def base(self) -> tuple[dict[str, Any], str | None, Path]:
-        """Tables of the scenario, its file, and the directory that its traces are relative to.
+        """Tables of the scenario, with `set`, its file, and the directory of its trace files.
 
         Raises ScenarioError.
         """
+        file, directory = self._file, self._directory
         if isinstance(self.scenario, dict):
-            return self.scenario, self._file, self._directory
-        if self.scenario.startswith("preset:"):
-            try:
-                path = preset_file(self.scenario.removeprefix("preset:"))
-            except UsageError as error:
-                raise self.error("scenario", str(error)) from None
+            data = self.scenario
         else:
-            path = self._directory / self.scenario
-        return read_toml(path), str(path), path.parent
+            path = self._scenario_file(self.scenario)
+            data, file, directory = read_toml(path), str(path), path.parent
+        try:
+            return apply(data, self.set_), file, directory
+        except ScenarioError as error:
+            raise self.error(f"set.{error.key}", error.expected, error.value) from None
+
+    def _scenario_file(self, name: str) -> Path:
+        if not name.startswith("preset:"):
+            return self._directory / name
+        try:
+            return preset_file(name.removeprefix("preset:"))
+        except UsageError as error:
+            raise self.error("scenario", str(error)) from None
 
     def _checked(
         self, condition: Condition, base: dict[str, Any], file: str | None, directory: Path
@@ -434,6 +278,9 @@ class Study(Model):
             keys = [show_key(split_key(p)) for key in level.changes for p in places(base, key)]
             if any(_about(error.key, key) for key in keys or level.changes):
                 return self.error(f"factors.{name}", str(error.in_file(None)), level.label)
+        for key in self.set_:
+            if _about(error.key, key):
+                return self.error(f"set.{key}", str(error.in_file(None)))
         with_levels = ", ".join(f"{name} = {label}" for name, label in condition.labels.items())
         expected = f"{error.expected} (with {with_levels})"
         return ScenarioError(file=file, key=error.key, value=error.value, expected=expected)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dumbbell._errors import UsageError
 from dumbbell._scenario import Scenario
+from dumbbell._scenario_links import Topology
 from dumbbell._units import format_rate, format_time
 
 DESIGNS: Mapping[str, str] = {
@@ -94,7 +95,7 @@ def _variables(scenario: Scenario) -> dict[str, tuple[str, list[Any]]]:
     """Keys to vary and two levels of each."""
     if scenario.path is not None:
         place, rate, delay_key, delay = "path", scenario.path.rate, "rtt", scenario.path.rtt
-    elif scenario.topology is not None:
+    elif isinstance(scenario.topology, Topology):
         link = scenario.topology.links[0]
         place, rate, delay_key, delay = "topology.links[0]", link.rate, "delay", link.delay
     else:
