@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dumbbell._errors import UsageError, show_value
+from dumbbell._errors import UsageError
 from dumbbell.analysis._analysis import Floats, check_columns
 
 Levels = Mapping[str, tuple[Any, Any]]
@@ -34,7 +34,7 @@ def factor_levels(frame: pd.DataFrame, factor: str, levels: Levels | None = None
             raise UsageError(f"levels of {factor}: expected two, the low one first")
         for level in met:
             if level not in given:
-                raise UsageError(f"level {show_value(level)} of {factor}: expected one of {given}")
+                raise UsageError(f"level {level} of {factor}: expected one of {given}")
         return given
     if len(met) != 2:
         raise UsageError(f"factor {factor}: expected two levels, there are {len(met)}")
@@ -96,6 +96,7 @@ def contrasts(signs: pd.DataFrame, *, order: int | None = None) -> list[Contrast
     orthogonal to the mean and the earlier ones, as in Plackett-Burman designs, is left out.
     """
     points = signs.drop_duplicates()
+    matrix = {factor: points[factor].to_numpy() for factor in points.columns}
     enough = len(points) - 1 if order is None else math.inf
     kept: dict[bytes, tuple[tuple[str, ...], int]] = {}
     aliases: dict[bytes, list[str]] = {}
@@ -105,7 +106,9 @@ def contrasts(signs: pd.DataFrame, *, order: int | None = None) -> list[Contrast
         # Aliases are worth naming up to the order at which the contrasts are complete.
         if len(kept) >= enough and len(factors) > longest:
             break
-        column = product(points, factors)
+        column = matrix[factors[0]]
+        for factor in factors[1:]:
+            column = column * matrix[factor]
         sign = int(column[0])
         key = (column * sign).astype(np.int8).tobytes()
         if key in kept:

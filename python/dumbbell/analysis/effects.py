@@ -88,7 +88,7 @@ class MainEffects:
         large = rows.loc[rows["effect"].abs() > rows["margin"], "factor"]
         return (
             f"{largest.factor} moves {name} most: from {largest.low} to {largest.high} it changes "
-            f"by {largest.effect:+.3g} ({largest.relative:+.0%} of the mean; {p_text(largest.p)}); "
+            f"by {largest.effect:+.3g} ({largest.relative:+.0%} of the mean, {p_text(largest.p)}); "
             f"p < 0.05 for {count} of {len(rows)} factors; "
             f"beyond Lenth's margin: {', '.join(large) or 'none'}."
         )
@@ -179,7 +179,7 @@ def interactions(
     if len(factors) < 2:
         raise UsageError("interactions: expected two factors or more")
     study = _Study(frame, responses, factors, levels, confidence, replicate)
-    aliases = two_factor_aliases(coded(frame, factors, levels))
+    aliases = two_factor_aliases(study.design)
     rows, cells = [], []
     for response in study.responses:
         fit = study.fit(response)
@@ -210,53 +210,54 @@ def interactions(
     return Interactions(table, pd.DataFrame(cells), tuple(study.responses), tuple(factors))
 
 
-@dataclass(frozen=True)
 class _Study:
-    frame: pd.DataFrame
-    given: str | Sequence[str]
-    factors: Sequence[str]
-    levels: Levels | None
-    confidence: float
-    replicate: str
+    """A design, and the responses to fit on it."""
 
-    def __post_init__(self) -> None:
-        check_confidence(self.confidence)
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        responses: str | Sequence[str],
+        factors: Sequence[str],
+        levels: Levels | None,
+        confidence: float,
+        replicate: str,
+    ) -> None:
+        check_confidence(confidence)
+        self.responses = names(responses)
         if not self.responses:
             raise UsageError("no responses: expected the names of the columns to analyse")
-        check_columns(self.frame, [*self.responses, *self.factors])
-
-    @property
-    def responses(self) -> list[str]:
-        return names(self.given)
+        check_columns(frame, [*self.responses, *factors])
+        self.frame = frame
+        self.design = coded(frame, factors, levels)
+        self.contrasts = contrasts(self.design)
+        self.confidence = confidence
+        self.replicate = replicate
 
     def fit(self, response: str) -> _Fit:
         values = numbers(self.frame, response)
         present = np.isfinite(values)
-        design = coded(self.frame, self.factors, self.levels)
         replicated = (
             self.replicate in self.frame.columns
             and self.frame.loc[present, self.replicate].nunique() > 1
         )
-        return _Fit(design, values, replicated, self.confidence)
+        return _Fit(self, values, replicated)
 
 
 class _Fit:
     """One response of one design, ready for any number of contrasts."""
 
-    def __init__(
-        self, design: pd.DataFrame, responses: Floats, replicated: bool, confidence: float
-    ) -> None:
+    def __init__(self, study: _Study, responses: Floats, replicated: bool) -> None:
         present = np.isfinite(responses)
-        self.signs = design[present]
+        self.signs = study.design[present]
         self.values = responses[present]
-        self._confidence = confidence
+        self._confidence = study.confidence
         if not (self.signs.nunique() == 2).all() or len(self.values) < 3:
             raise UsageError("too few runs with a response: expected some at each level")
         self._mean = float(self.values.mean())
         self._pooled = _spread_of_replicates(self.signs, self.values) if replicated else None
         # The design's contrasts, also where it lost runs and they are no longer orthogonal.
-        sizes = [difference(self.values, each.column[present]) for each in contrasts(design)]
-        self._lenth = lenth(sizes, confidence) if len(sizes) > 2 else None
+        sizes = [difference(self.values, each.column[present]) for each in study.contrasts]
+        self._lenth = lenth(sizes, study.confidence) if len(sizes) > 2 else None
 
     def effect(self, column: Signs) -> dict[str, Any]:
         from scipy import stats
