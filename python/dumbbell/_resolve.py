@@ -51,6 +51,7 @@ from dumbbell._scenario_links import (
 )
 from dumbbell._scenario_routes import Edge, shortest
 from dumbbell._scenario_trace import MAHIMAHI_MTU, Trace, read_trace
+from dumbbell._topologies import expand
 from dumbbell._units import format_time
 from dumbbell.mesonet._config import series_interval, users_config
 from dumbbell.mesonet._network import Hop, Network, link_of
@@ -109,7 +110,8 @@ def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None
     if scenario.path is not None:
         network = _PathNetwork(scenario.path, scenario.directory, registry)
     elif scenario.topology is not None:
-        network = _TopologyNetwork(scenario.topology, scenario.directory, registry)
+        topology = expand(scenario.topology, scenario.directory)
+        network = _TopologyNetwork(topology, scenario.directory, registry)
     else:
         assert scenario.mesonet is not None
         network = _MesonetNetwork(scenario.mesonet)
@@ -186,6 +188,7 @@ class _TopologyNetwork:
     """Links between nodes, and static shortest routes."""
 
     def __init__(self, topology: Topology, directory: FilePath, registry: Registry) -> None:
+        self._spread = topology.spread
         self._directed: list[tuple[TopologyLink, str, str]] = []
         self._edges: list[Edge] = []
         self._links: list[tuple[_Link, bool]] = []
@@ -207,8 +210,8 @@ class _TopologyNetwork:
     def way(self, item: _Item, key: str) -> _Way:
         assert item.from_ is not None
         assert item.to is not None
-        route = shortest(self._edges, item.from_, item.to, key=key)
-        reverse = shortest(self._edges, item.to, item.from_, key=key)
+        route = shortest(self._edges, item.from_, item.to, key=key, spread=self._spread)
+        reverse = shortest(self._edges, item.to, item.from_, key=key, spread=self._spread)
         propagation = sum(self._edges[i].delay_ns for i in [*route, *reverse])
         rtt = propagation if item.rtt is None else item.rtt
         if rtt < propagation:

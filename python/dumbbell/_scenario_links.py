@@ -307,9 +307,13 @@ class TopologyLink(_Capacity):
 class Topology(Model):
     """Nodes and links. Routes are static: shortest by delay, then by hops, then by name."""
 
+    kind: Literal["explicit"] = "explicit"
     nodes: Items[Annotated[str, Field(min_length=1)]] | None = None
     """If given, links may only name these."""
     links: Annotated[Items[TopologyLink], Field(min_length=1)]
+    spread: bool = False
+    """Of equally short routes each pair of nodes takes one by a hash of their names, as with
+    equal-cost multipath, and not the first by name."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

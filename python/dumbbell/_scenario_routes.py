@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from dumbbell._errors import ScenarioError, suggest
 
@@ -23,9 +24,12 @@ def nodes(edges: Sequence[Edge]) -> set[str]:
     return {end for edge in edges for end in (edge.source, edge.target)}
 
 
-def shortest(edges: Sequence[Edge], source: str, target: str, *, key: str) -> list[int]:
+def shortest(
+    edges: Sequence[Edge], source: str, target: str, *, key: str, spread: bool = False
+) -> list[int]:
     """Indexes of the links from source to target: least delay, then fewest hops, then the names
-    of the nodes in order. `key` is named in the ScenarioError if there is no way."""
+    of the nodes in order, or with `spread` a hash of those and the ends. `key` is named in the
+    ScenarioError if there is no way."""
     known = nodes(edges)
     for end, node in (("from", source), ("to", target)):
         if node not in known:
@@ -41,11 +45,16 @@ def shortest(edges: Sequence[Edge], source: str, target: str, *, key: str) -> li
     leaving: dict[str, list[int]] = {}
     for index, edge in enumerate(edges):
         leaving.setdefault(edge.source, []).append(index)
-    heap: list[tuple[int, int, tuple[str, ...], tuple[int, ...]]] = [(0, 0, (source,), ())]
+
+    def rank(node: str) -> tuple[int, str]:
+        return (crc32(f"{source} {target} {node}".encode()) if spread else 0, node)
+
+    heap: list[tuple[int, int, tuple[tuple[int, str], ...], tuple[int, ...]]]
+    heap = [(0, 0, ((0, source),), ())]
     done: set[str] = set()
     while heap:
         delay, hops, names, route = heapq.heappop(heap)
-        node = names[-1]
+        node = names[-1][1]
         if node == target:
             return list(route)
         if node in done:
@@ -54,7 +63,8 @@ def shortest(edges: Sequence[Edge], source: str, target: str, *, key: str) -> li
         for index in leaving.get(node, ()):
             edge = edges[index]
             if edge.target not in done:
-                entry = (delay + edge.delay_ns, hops + 1, (*names, edge.target), (*route, index))
+                further = (*names, rank(edge.target))
+                entry = (delay + edge.delay_ns, hops + 1, further, (*route, index))
                 heapq.heappush(heap, entry)
     raise ScenarioError(
         key=f"{key}.to", value=target, expected=f'there is no route from "{source}" to this node'
