@@ -98,11 +98,13 @@ class Clusters:
         if most["conditions"] == 0:
             return f"No algorithm stands out in any of {many} conditions."
         text = f"{counts.index[0]} stands out in {most['conditions']:.0f} of {many} conditions"
-        text += f", then {counts.index[1]} in {counts['conditions'].iloc[1]:.0f}"
+        second = counts["conditions"].iloc[1]
+        text += f", then {counts.index[1]} in {second:.0f}" if second else ", no other in any"
         if self.congestion is not None and not math.isnan(most["p"]):
             r = most["correlation with congestion"]
-            where = "more" if r > 0 else "less"
-            text += f"; mainly the {where} congested (r = {r:.2f}, {p_text(most['p'])})"
+            where = "the more" if r > 0 else "the less"
+            where = f"mainly in {where} congested" if most["p"] < 0.05 else "not tied to congestion"
+            text += f"; {where} (r = {r:.2f}, {p_text(most['p'])})"
         return f"{text}."
 
     def figure(self) -> Figure:

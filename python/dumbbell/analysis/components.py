@@ -182,9 +182,9 @@ def components(
 ) -> Components:
     """Principal components of the standardised responses (mean 0, standard deviation 1).
 
-    Constant responses and runs with missing values are left out. The sign of a component is such
-    that its largest loading is positive. `label` is the column that names points, `factors` those
-    that may explain components. Raises UsageError.
+    Constant responses, runs with missing values and components without variance are left out. The
+    sign of a component is such that its largest loading is positive. `label` is the column that
+    names points, `factors` those that may explain components. Raises UsageError.
     """
     check_columns(frame, [*([label] if label else []), *factors])
     values = response_values(frame, responses)
@@ -194,6 +194,9 @@ def components(
         raise UsageError("components need two complete runs and a response that varies")
     standard = (kept - kept.mean()) / kept.std()
     left, singular, right = np.linalg.svd(standard.to_numpy(), full_matrices=False)
+    # Components without variance are rounding.
+    real = singular**2 > 1e-20 * np.sum(singular**2)
+    left, singular, right = left[:, real], singular[real], right[real]
     sign = np.sign(right[np.arange(len(right)), np.argmax(np.abs(right), axis=1)])
     names = [f"PC{i + 1}" for i in range(len(singular))]
     scores = pd.DataFrame(left * singular * sign, index=kept.index, columns=names)
@@ -213,8 +216,7 @@ def components(
 def _between(scores: pd.DataFrame, levels: pd.Series) -> pd.Series:
     """The correlation ratio: variance of the levels' means over the whole."""
     means = scores.groupby(levels).transform("mean")
-    total = (scores**2).sum()
-    return (means**2).sum() / total.where(total > 1e-12 * total.max())
+    return (means**2).sum() / (scores**2).sum()
 
 
 def in_order(level: Hashable) -> tuple[int, Any]:

@@ -79,18 +79,20 @@ class Correlations:
         from dumbbell._plots import figure
 
         n = len(self.matrix)
-        side = min(9.0, max(3.2, 1.6 + 0.2 * n))
-        made, axes = figure(1, 2, (side + 3.2, side), width_ratios=[side, 2.6])
+        side = min(9.0, max(2.0, 0.19 * n))
+        # Beside and below the matrix are the names.
+        size = (side + 5.4, side + 1.6)
+        made, axes = figure(1, 2, size, width_ratios=[side + 1.2, 2.6])
         ax, bars = axes[0]
-        image = ax.imshow(self.matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+        image = ax.imshow(self.matrix, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
         ax.grid(False)
         ax.set_xticks(range(n), self.matrix.columns, rotation=90, fontsize=SMALL)
         ax.set_yticks(range(n), self.matrix.index, fontsize=SMALL)
         start = 0
         for cluster in self.clusters:
             if len(cluster) > 1:
-                place, size = (start - 0.5, start - 0.5), len(cluster)
-                ax.add_patch(Rectangle(place, size, size, fill=False, linewidth=1.6))
+                corner, many = (start - 0.5, start - 0.5), len(cluster)
+                ax.add_patch(Rectangle(corner, many, many, fill=False, linewidth=1.6))
             start += len(cluster)
         small_colorbar(made, image, ax, "correlation r")
         ax.set_title("frames: groups of responses", **TITLE)
@@ -99,7 +101,6 @@ class Correlations:
         bars.set_title(f"dashes: |r| = {self.threshold:g}", **TITLE)
         bars.set_xlabel("|r|")
         bars.set_ylabel("pairs of responses")
-        bars.set_box_aspect(1.2)
         return made
 
 
@@ -137,7 +138,7 @@ def correlations(
     representatives = [next((p for p in prefer if p in group), group[0]) for group in groups]
     order = [name for group in groups for name in group]
     return Correlations(
-        matrix=matrix.loc[order, order],
+        matrix=matrix.loc[order, order].rename_axis("response"),
         threshold=threshold,
         clusters=tuple(tuple(group) for group in groups),
         representatives=tuple(representatives),

@@ -57,6 +57,8 @@ class Section:
 class _Shown:
     """A table as the page shows it, and the whole as a CSV to be saved."""
 
+    caption: str
+    gist: str
     table: Table
     names: int
     rest: str
@@ -157,7 +159,9 @@ def _shown(section: str, caption: str, table: pd.DataFrame) -> _Shown:
     csv = base64.b64encode(csv_of(table).encode("utf-8")).decode("ascii")
     colours = [[""] * len(head) for _ in rows]
     return _Shown(
-        Table(head, rows, colours, caption),
+        caption,
+        f"{len(flat)} row{'s' if len(flat) != 1 else ''}",
+        Table(head, rows, colours),
         max(names, len(named), 1),
         rest,
         f"{section}-{part(caption)}.csv",
@@ -175,6 +179,8 @@ def _cell(value: Any) -> str:
     x = float(value)
     if np.isinf(x):
         return "∞" if x > 0 else "-∞"
+    if x.is_integer() and abs(x) < 1e15:
+        return f"{int(x):,}".replace(",", "\u2009")
     return f"{x:.2e}" if 0 < abs(x) < 1e-4 else number(x)
 
 

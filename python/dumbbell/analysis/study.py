@@ -19,8 +19,8 @@ from dumbbell.analysis.report import Picture, Section, write_report
 CONDITION = "condition"
 _ALGORITHM_NAMES = ("algorithm", "cc", "controller")
 _CONGESTION_NAMES = ("retransmission_rate", "loss_ratio", "loss_percent", "queue_delay_mean_ms")
-_GOODPUT = ("goodput_alternate_{group}", "goodput_tcp_{group}")
-_FLOWS = ("flows_alternate_{group}", "flows_tcp_{group}")
+_GOODPUT = ("alternate.g{group}", "tcp.g{group}")
+_LEAST_LEVELS = 8
 _MOST_IN_FOCUS = 4
 
 
@@ -32,8 +32,9 @@ class Plan:
     compared over the conditions that the others make. `congestion` is the response that orders the
     conditions. `focus` are the responses that are shown in detail, by default one of each group of
     correlated ones. `goodput` and `flows` name the columns of alternate and of TCP flows, with
-    `{group}` where the flow group stands; `files` gives the file type of each group. `levels` maps
-    a factor with two levels to its low and its high one.
+    `{group}` where the flow group stands; `files` gives the file type of each group; responses that
+    are such goodputs are looked at apart. `levels` maps a factor with two levels to its low and its
+    high one, `meanings` a response to what it is.
     """
 
     factors: tuple[str, ...]
@@ -45,6 +46,7 @@ class Plan:
     flows: tuple[str, str] | None = None
     files: Mapping[str, str] | None = None
     levels: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
     def filled(self, frame: pd.DataFrame) -> Plan:
         """The plan with what it does not say: algorithm, order of congestion, levels, flows."""
@@ -61,10 +63,12 @@ class Plan:
                 categories = list(frame[name].dtype.categories)
                 if len(categories) == 2:
                     levels[name] = (categories[0], categories[1])
-        flows = self.flows
-        if flows is None and any(str(name).startswith("flows_tcp_") for name in frame.columns):
-            flows = _FLOWS
-        return replace(self, algorithm=algorithm, congestion=measure, levels=levels, flows=flows)
+        return replace(self, algorithm=algorithm, congestion=measure, levels=levels)
+
+    def goodputs(self) -> list[str]:
+        """The responses that are goodputs of flow groups."""
+        starts = tuple(pattern.split("{group}")[0] for pattern in self.goodput)
+        return [name for name in self.responses if name.startswith(starts)]
 
 
 def study_sections(frame: pd.DataFrame, plan: Plan) -> tuple[list[Section], list[tuple[str, str]]]:
@@ -80,14 +84,12 @@ def study_sections(frame: pd.DataFrame, plan: Plan) -> tuple[list[Section], list
         raise UsageError("no finished run to analyse")
     measured = varying(response_values(frame, plan.responses))
     constant = [name for name in plan.responses if name not in measured.columns]
-    frame = _plain_levels(frame, plan)
-    plan = replace(plan, responses=tuple(measured.columns))
-    if not plan.responses:
-        raise UsageError("every response is the same in all runs")
-    work = _Work(frame, plan)
+    if measured.empty:
+        raise UsageError("no response differs between runs")
+    work = _Work(_plain_levels(frame, plan), replace(plan, responses=tuple(measured.columns)))
     work.run()
     if constant:
-        work.left_out.append(("Responses", f"the same in all runs: {listed(constant)}"))
+        work.left_out.append(("Responses", f"the same in all runs: {listed(constant, 12)}"))
     return work.sections, work.left_out
 
 
@@ -109,37 +111,52 @@ class _Work:
 
     def __init__(self, frame: pd.DataFrame, plan: Plan) -> None:
         self.plan = plan
+        self.goodputs = plan.goodputs()
+        others = [name for name in plan.responses if name not in self.goodputs]
+        self.responses = others or list(plan.responses)
         self.sections: list[Section] = []
         self.left_out: list[tuple[str, str]] = []
         self.factors = [name for name in plan.factors if name != plan.algorithm]
         self.varied = [name for name in self.factors if frame[name].nunique() > 1]
         self.two_level = [name for name in self.varied if frame[name].nunique() == 2]
+        self.space_filling = [
+            name
+            for name in self.varied
+            if pd.api.types.is_numeric_dtype(frame[name]) and frame[name].nunique() >= _LEAST_LEVELS
+        ]
         self.frame = frame
         if CONDITION not in frame.columns and self.factors:
             rows = frame.groupby(self.factors, sort=False, dropna=False).ngroup()
             self.frame = frame.assign(**{CONDITION: rows + 1})
         self.averaged = self._over_algorithms()
         self.congestion: Congestion | None = None
-        self.focus: list[str] = list(plan.focus)
+        self.focus: list[str] = []
         self.many = plan.algorithm is not None and frame[plan.algorithm].nunique() >= 3
 
     def run(self) -> None:
         self._do("Conditions", self._conditions)
-        if len(self.plan.responses) > 1:
+        if self.plan.meanings:
+            self._do("Responses", self._meanings)
+        if len(self.responses) > 1:
             self._do("Correlation of responses", self._correlations)
         self.focus = self._focus()
         self._do("Main effects", self._main_effects)
         self._do("Interactions", self._interactions)
         self._do("Half-normal plots", self._half_normal)
         self._do("Analysis of variance", self._anova)
-        if len(self.plan.responses) > 1:
-            self._do("Principal components", self._components)
+        if self.space_filling:
+            self._do("Sensitivity", self._sensitivity)
+        if len(self.responses) > 1:
+            self._do("Principal components", lambda: self._components(self.responses))
         if self.many:
             self._do("Clusters of algorithms", self._clusters)
             self._do("Algorithms that differ", self._outliers)
             self._do("Responses by condition", self._bars)
-        self._do("Goodput ranks", self._ranks)
-        self._do("Coexistence with TCP", self._coexistence)
+        if self.goodputs:
+            name = "Principal components of goodputs"
+            self._do(name, lambda: self._components(self.goodputs))
+            self._do("Goodput ranks", self._ranks)
+            self._do("Coexistence with TCP", self._coexistence)
 
     def _do(self, title: str, make: Callable[[], Section | None]) -> None:
         try:
@@ -164,10 +181,17 @@ class _Work:
 
     def _focus(self) -> list[str]:
         """The responses shown in detail: those that order conditions or represent others."""
-        wanted = [*self.focus, *([self.plan.congestion] if self.plan.congestion else [])]
-        names = [name for name in dict.fromkeys(wanted) if name in self.plan.responses]
-        names += [name for name in self.plan.responses if name not in names]
+        wanted = [*self.plan.focus, *self._measure(), *self.focus]
+        names = [name for name in dict.fromkeys(wanted) if name in self.responses]
+        names += [name for name in self.responses if name not in names]
         return names[: max(_MOST_IN_FOCUS, len(self.plan.focus))]
+
+    def _measure(self) -> list[str]:
+        return [self.plan.congestion] if self.plan.congestion else []
+
+    def _meanings(self) -> Section:
+        table = pd.Series(self.plan.meanings, name="meaning").rename_axis("response")
+        return Section("", tables={"Responses": table.to_frame()})
 
     def _conditions(self) -> Section | None:
         if not self.factors:
@@ -193,9 +217,9 @@ class _Work:
     def _correlations(self) -> Section:
         from dumbbell.analysis.correlation import correlations
 
-        found = correlations(self.frame, self.plan.responses, prefer=self.focus)
-        if not self.focus:
-            self.focus = list(found.representatives)
+        prefer = [*self.plan.focus, *self._measure()]
+        found = correlations(self.frame, self.responses, prefer=prefer)
+        self.focus = list(found.representatives)
         caption = "Correlations over all runs, responses ordered by group, and how strong they are."
         tables = {"Groups of responses": found.table, "Correlations": found.matrix}
         return Section("", [found.reading()], [Picture(found.figure(), caption)], tables)
@@ -205,7 +229,7 @@ class _Work:
 
         self._need_two_level()
         levels = self.plan.levels
-        found = main_effects(self.averaged, self.plan.responses, self.two_level, levels=levels)
+        found = main_effects(self.averaged, self.responses, self.two_level, levels=levels)
         pictures = [
             Picture(found.figure(self.focus), "Mean response at both levels of each factor."),
             Picture(
@@ -260,11 +284,22 @@ class _Work:
             tables[f"Analysis of variance of {name}"] = found.table
         return Section("", readings, pictures, tables)
 
-    def _components(self) -> Section:
+    def _sensitivity(self) -> Section:
+        from dumbbell.analysis.sensitivity import given_data
+
+        readings, pictures, tables = [], [], {}
+        for name in self.focus:
+            found = given_data(self.averaged, name, self.space_filling)
+            readings.append(found.reading())
+            pictures.append(Picture(found.figure(), f"{name}: the longer, the more it matters."))
+            tables[f"Sensitivity of {name}"] = found.table
+        return Section("", readings, pictures, tables)
+
+    def _components(self, responses: Sequence[str]) -> Section:
         from dumbbell.analysis.components import components
 
         label = CONDITION if CONDITION in self.averaged.columns else None
-        found = components(self.averaged, self.plan.responses, label=label, factors=self.varied)
+        found = components(self.averaged, responses, label=label, factors=self.varied)
         pictures = [
             Picture(
                 found.figure(),
@@ -272,7 +307,7 @@ class _Work:
                 "two components.",
             )
         ]
-        if len(self.plan.responses) > 8:
+        if len(responses) > 8:
             pictures.append(
                 Picture(found.loadings_figure(), "How much each response weighs in a component.")
             )
@@ -282,10 +317,10 @@ class _Work:
     def _clusters(self) -> Section:
         from dumbbell.analysis.clustering import clusters
 
-        found = clusters(self.frame, self.plan.responses, **self._compared())
+        found = clusters(self.frame, self.responses, **self._compared())
         others = []
         for linkage in ("single", "complete"):
-            other = clusters(self.frame, self.plan.responses, linkage=linkage, **self._compared())
+            other = clusters(self.frame, self.responses, linkage=linkage, **self._compared())
             others.append(f"With {linkage} linkage: {other.reading()}")
         caption = "Algorithms that behave alike join low in a tree."
         tables = {"Who stands out": found.counts(), "Trees": found.table}
@@ -295,7 +330,7 @@ class _Work:
     def _outliers(self) -> Section:
         from dumbbell.analysis.outliers import outliers
 
-        found = outliers(self.frame, self.plan.responses, **self._compared())
+        found = outliers(self.frame, self.responses, **self._compared())
         caption = (
             "Algorithms that differ from the others significantly (Grubbs' test) and by 10 % or "
             "more of the mean."
