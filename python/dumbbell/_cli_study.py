@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell import _cli_study_run
+from dumbbell import _cli_study_report, _cli_study_run
 
 if TYPE_CHECKING:
     from dumbbell.studies._plan import Pilot, Plan
@@ -43,6 +43,7 @@ def register(app: typer.Typer) -> None:
     study.command("new")(new)
     study.command("plan")(show_plan)
     _cli_study_run.register(study)
+    _cli_study_report.register(study)
     app.add_typer(study, name="study")
 
 

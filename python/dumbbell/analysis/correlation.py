@@ -100,7 +100,7 @@ class Correlations:
         bars.axvline(self.threshold, color="#D55E00", linestyle="--")
         bars.set_title(f"dashes: |r| = {self.threshold:g}", **TITLE)
         bars.set_xlabel("|r|")
-        bars.set_ylabel("pairs of responses")
+        bars.set_ylabel("pairs of responses", labelpad=8)
         return made
 
 
