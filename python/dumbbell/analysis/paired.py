@@ -101,6 +101,8 @@ def paired(
     check_confidence(confidence)
     keys = names(pair_by)
     check_columns(frame, [treatment, *keys])
+    if not keys or treatment in keys:
+        raise UsageError(f"pair_by: expected columns that pairs share, other than {treatment}")
     runs = frame[[treatment, *keys]].assign(_value=numbers(frame, response))
     twice = runs.duplicated([treatment, *keys])
     if twice.any():

@@ -146,7 +146,7 @@ def sobol(
     points, values = _points(frame, problem["names"]), _complete(frame, response)
     pairs = _pairs_sampled(points)
     found = analyser.analyze(
-        problem, values, calc_second_order=pairs, conf_level=confidence, seed=seed
+        problem, values, calc_second_order=pairs, conf_level=confidence, seed=_seed(seed)
     )
     factors = problem["names"]
     columns = ("S1", "S1_conf", "ST", "ST_conf")
@@ -203,7 +203,7 @@ def morris(
     points, values = _points(frame, problem["names"]), _complete(frame, response)
     _check_trajectories(points)
     found = analyser.analyze(
-        problem, points, values, num_levels=levels, conf_level=confidence, seed=seed
+        problem, points, values, num_levels=levels, conf_level=confidence, seed=_seed(seed)
     )
     columns = ("mu", "mu_star", "mu_star_conf", "sigma")
     table = _table(problem["names"], {name: found[name] for name in columns})
@@ -216,18 +216,19 @@ def given_data(
     factors: Sequence[str],
     *,
     slices: int = 8,
-    delta: bool = False,
+    delta_resamples: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Sensitivity:
     """PAWN indices and shares of variance from any runs, best from a space-filling design.
 
-    `slices` is into how many parts each factor's range is cut. `delta` adds Borgonovo's
-    moment-independent measure, which takes seconds per factor. Factors are numbers; runs whose
-    response is missing are left out. Raises UsageError for fewer than 64 runs. Sources: F. Pianosi
-    and T. Wagener, Environmental Modelling & Software 67, 2015 (PAWN); S. Tarantola, D. Gatelli and
-    T. A. Mara, Reliability Engineering & System Safety 91(6), 2006 (S1 by random balance designs);
-    E. Plischke et al., European Journal of Operational Research 226(3), 2013 (delta).
+    `slices` is into how many parts each factor's range is cut. `delta_resamples`, if not 0, adds
+    Borgonovo's moment-independent measure with an interval from so many resamples (20 take seconds
+    per factor). Factors are numbers; runs whose response is missing are left out. Raises UsageError
+    for fewer than 64 runs. Sources: F. Pianosi and T. Wagener, Environmental Modelling & Software
+    67, 2015 (PAWN); S. Tarantola, D. Gatelli and T. A. Mara, Reliability Engineering & System
+    Safety 91(6), 2006 (S1 by random balance designs); E. Plischke et al., European Journal of
+    Operational Research 226(3), 2013 (delta).
     """
     from SALib.analyze import pawn, rbd_fast
 
@@ -243,37 +244,49 @@ def given_data(
         raise UsageError(f"sensitivity: {response} is the same in all runs")
     low, high = points.min(axis=0), points.max(axis=0)
     problem = _problem({name: (float(low[i]), float(high[i])) for i, name in enumerate(factors)})
-    columns = {"pawn": pawn.analyze(problem, points, values, S=slices, seed=seed)["median"]}
-    found = rbd_fast.analyze(problem, points, values, conf_level=confidence, seed=seed)
+    columns = {"pawn": pawn.analyze(problem, points, values, S=slices)["median"]}
+    found = rbd_fast.analyze(problem, points, values, conf_level=confidence, seed=_seed(seed))
     columns |= {"S1": found["S1"], "S1_conf": found["S1_conf"]}
-    if delta:
-        columns |= _delta(problem, points, values, confidence, seed)
+    if delta_resamples:
+        columns |= _delta(problem, points, values, delta_resamples, confidence, seed)
     return Sensitivity("given data", response, _table(list(factors), columns), "pawn")
 
 
 def _delta(
-    problem: dict[str, Any], points: Floats, values: Floats, confidence: float, seed: int
+    problem: dict[str, Any],
+    points: Floats,
+    values: Floats,
+    resamples: int,
+    confidence: float,
+    seed: int,
 ) -> dict[str, Any]:
     from SALib.analyze import delta
 
-    # SALib changes how warnings are shown, and tells in them how it cuts the ranges.
-    shown = warnings.formatwarning
+    # SALib tells in warnings how it cuts the ranges, changes how all warnings are shown, and seeds
+    # numpy's global generator.
+    shown, state = warnings.formatwarning, np.random.get_state()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(record=True):
             found = delta.analyze(
                 problem,
                 points,
                 values,
-                num_resamples=20,
+                num_resamples=resamples,
                 conf_level=confidence,
-                seed=seed,
+                seed=_seed(seed),
                 method="delta",
             )
     finally:
         warnings.formatwarning = shown
+        np.random.set_state(state)
     # Of SALib's three estimates since 1.6, the one that takes the runs as they are.
     name = "delta" if "delta" in found else "delta_raw"
     return {"delta": found[name], "delta_conf": found[f"{name}_conf"]}
+
+
+def _seed(seed: int) -> int:
+    """SALib takes a seed of 0 for none."""
+    return seed + 1
 
 
 def _problem(ranges: Ranges) -> dict[str, Any]:
