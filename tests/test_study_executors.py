@@ -34,7 +34,8 @@ def test_each_run_is_done_once(tmp_path: Path, executor: Executor) -> None:
     errors = {o.error for o in outcomes if o.run.factors["cc"] == "bad"}
     assert errors == {"ValueError: no such controller"}
     assert set(measure.executions().values()) == {1}
-    assert str(os.getpid()) in measure.processes() if isinstance(executor, Threads) else True
+    here = str(os.getpid())
+    assert (here in measure.processes()) is isinstance(executor, Threads)
 
 
 def test_runs_are_taken_as_they_begin() -> None:
@@ -54,6 +55,7 @@ def test_runs_are_taken_as_they_begin() -> None:
 
 def test_closing_cancels_what_has_not_begun_and_ends_the_rest() -> None:
     executor = Threads(2)
+    threads = threading.active_count()
     begun: list[int] = []
 
     def until_stopped(run: Run) -> Outcome:
@@ -68,7 +70,7 @@ def test_closing_cancels_what_has_not_begun_and_ends_the_rest() -> None:
     outcomes.close()
     assert time.monotonic() - before < 10
     assert begun == [0, 1, 2]
-    assert threading.active_count() == 1
+    assert threading.active_count() == threads
 
 
 @pytest.mark.parametrize(("deaths", "executions"), [(1, 2), (5, 2)])
