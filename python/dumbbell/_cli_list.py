@@ -26,6 +26,7 @@ class Listed(StrEnum):
     PAPERS = "papers"
     CASES = "cases"
     TRACES = "traces"
+    STUDIES = "studies"
     METRICS = "metrics"
 
 
@@ -48,7 +49,7 @@ def list_things(
     name: Annotated[str | None, typer.Argument(help="Only this one, with its parameters.")] = None,
     json: _Json = False,
 ) -> None:
-    """List controllers, queues, presets, traces, papers, cases or metrics of studies."""
+    """List controllers, queues, presets, traces, papers, cases, ready studies or their metrics."""
     from dumbbell._cli_output import console, print_json, table, warn
 
     kinds = [what] if what else [Listed.CONTROLLERS, Listed.QUEUES]
@@ -156,12 +157,12 @@ def _rows(kind: Listed) -> list[dict[str, str]]:
     match kind:
         case Listed.PRESETS:
             from dumbbell._run import presets
-            from dumbbell._scenario import read_toml
 
-            return [
-                {"name": name, "summary": str(read_toml(path).get("title", ""))}
-                for name, path in presets().items()
-            ]
+            return _titles(presets())
+        case Listed.STUDIES:
+            from dumbbell.studies._study import ready_studies
+
+            return _titles(ready_studies())
         case Listed.TRACES:
             from dumbbell._traces import GENERATORS
 
@@ -179,6 +180,15 @@ def _rows(kind: Listed) -> list[dict[str, str]]:
         case _:
             module = optional_module(kind, "listing them")
             return [dict(row) for row in module.listing()]
+
+
+def _titles(files: Mapping[str, Path]) -> list[dict[str, str]]:
+    from dumbbell._scenario import read_toml
+
+    return [
+        {"name": name, "summary": str(read_toml(path).get("title", ""))}
+        for name, path in files.items()
+    ]
 
 
 def new_scenario(

@@ -11,6 +11,7 @@ from typing import Any
 
 from dumbbell import _core
 from dumbbell._errors import DumbbellError
+from dumbbell._results import require_pyarrow
 from dumbbell._run import execute, prepare
 from dumbbell._scenario import Scenario
 from dumbbell.studies._contract import Run
@@ -23,7 +24,7 @@ from dumbbell.studies.designs import (
     resolution,
     verify,
 )
-from dumbbell.studies.responses import extract
+from dumbbell.studies.responses import Response, extract
 
 _PILOT_RUNS = 3
 _PILOT_S = 5.0
@@ -134,34 +135,45 @@ def plan(study: Study, *, with_pilot: bool = True) -> Plan:
 
 
 def pilot(study: Study, runs: Sequence[Run]) -> Pilot:
-    """Run the first, the middle and the last run, each for a few seconds at most."""
-    responses = study.measure.responses
+    """Run the first, the middle and the last run, each for a few seconds at most, and where there
+    are replicates, another one of the first."""
+    require_pyarrow("a pilot")  # Loaded before the clock runs.
     result = Pilot()
-    places = dict.fromkeys(
-        round(i * (len(runs) - 1) / (_PILOT_RUNS - 1)) for i in range(_PILOT_RUNS)
-    )
-    for run in (runs[place] for place in places):
-        started, share = time.perf_counter(), 0.0
-
-        def go_on(done: float, _events: int) -> bool:
-            nonlocal share
-            share = done
-            return time.perf_counter() - started < _PILOT_S  # noqa: B023
-
-        try:
-            scenario = Scenario.from_dict(run.scenario, directory=Path(run.directory))
-            measured = execute(prepare(scenario, seed=run.seed), go_on)
-            values = extract(measured, responses)
-        except (DumbbellError, _core.ControllerError, _core.InvariantError) as error:
-            result.problems.append(f"run {run.index}: {error}".splitlines()[0])
-            continue
-        elapsed = time.perf_counter() - started
-        share = 1.0 if measured.complete else max(share, 1e-6)
-        result.seconds.append(elapsed / share)
-        result.shares.append(share)
-        if measured.complete:
-            result.responses.append(values)
+    last = len(runs) - 1
+    places = dict.fromkeys(round(i * last / (_PILOT_RUNS - 1)) for i in range(_PILOT_RUNS))
+    first = None
+    for place in places:
+        values = _try(runs[place], study.measure.responses, result)
+        first = values if place == 0 else first
+    again = [run for run in runs if run.factors == runs[0].factors and run.seed != runs[0].seed]
+    if first and again and _try(again[0], study.measure.responses, result) == first:
+        result.problems.append("replicates do not differ: nothing in the scenario is random")
     for name in result.responses[0] if result.responses else ():
         if all(math.isnan(values.get(name, math.nan)) for values in result.responses):
             result.problems.append(f"{name}: without a value in each run of the pilot")
     return result
+
+
+def _try(run: Run, responses: Sequence[Response], result: Pilot) -> dict[str, float] | None:
+    """Add a run to what the pilot tells; its responses if it got to the end."""
+    started, share = time.perf_counter(), 0.0
+
+    def go_on(done: float, _events: int) -> bool:
+        nonlocal share
+        share = done
+        return time.perf_counter() - started < _PILOT_S
+
+    try:
+        scenario = Scenario.from_dict(run.scenario, directory=Path(run.directory))
+        measured = execute(prepare(scenario, seed=run.seed), go_on)
+        values = extract(measured, responses)
+    except (DumbbellError, _core.ControllerError, _core.InvariantError) as error:
+        result.problems.append(f"run {run.index}: {error}".splitlines()[0])
+        return None
+    share = 1.0 if measured.complete else max(share, 1e-6)
+    result.seconds.append((time.perf_counter() - started) / share)
+    result.shares.append(share)
+    if not measured.complete:
+        return None
+    result.responses.append(values)
+    return values
