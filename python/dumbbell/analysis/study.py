@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dumbbell._errors import UsageError
+from dumbbell._plots_data import number
 from dumbbell.analysis._analysis import check_columns
 from dumbbell.analysis._frame import response_values, varying
 from dumbbell.analysis._style import listed
@@ -21,6 +22,9 @@ _ALGORITHM_NAMES = ("algorithm", "cc", "controller")
 _CONGESTION_NAMES = ("retransmission_rate", "loss_ratio", "loss_percent", "queue_delay_mean_ms")
 _GOODPUT = ("alternate.g{group}", "tcp.g{group}")
 _LEAST_LEVELS = 8
+_MOST_CLASSES = 6
+_LEAST_IN_CLASS = 4
+"""Conditions that there must be, on average, for each class of congestion."""
 _MOST_IN_FOCUS = 4
 
 
@@ -89,7 +93,9 @@ def study_sections(frame: pd.DataFrame, plan: Plan) -> tuple[list[Section], list
     work = _Work(_plain_levels(frame, plan), replace(plan, responses=tuple(measured.columns)))
     work.run()
     if constant:
-        work.left_out.append(("Responses", f"the same in all runs: {listed(constant, 12)}"))
+        work.left_out.append(
+            ("Responses", f"the same in all runs, or without a value: {listed(constant, 12)}")
+        )
     return work.sections, work.left_out
 
 
@@ -207,7 +213,12 @@ class _Work:
             f"{listed(self.varied) or 'nothing'} make."
         )
         if self.plan.congestion is not None and len(table) > 1:
-            self.congestion = congestion(self.frame, self.plan.congestion, condition=CONDITION)
+            self.congestion = congestion(
+                self.frame,
+                self.plan.congestion,
+                condition=CONDITION,
+                classes=max(2, min(_MOST_CLASSES, len(table) // _LEAST_IN_CLASS)),
+            )
             readings.append(self.congestion.reading())
             text = f"{self.plan.congestion} of each condition (mean over runs), coloured by class."
             pictures.append(Picture(self.congestion.figure(), text))
@@ -352,7 +363,13 @@ class _Work:
             )
             for name in self.focus
         ]
-        return Section("", [], pictures)
+        means = self.frame.groupby(self.plan.algorithm, sort=False)[self.focus].mean()
+        readings = [
+            f"{name}: over all conditions {low} is lowest, {number(means.loc[low, name])}, and "
+            f"{high} highest, {number(means.loc[high, name])}."
+            for name, low, high in zip(means, means.idxmin(), means.idxmax(), strict=True)
+        ]
+        return Section("", readings, pictures, {"Means over conditions": means})
 
     def _goodputs(self) -> pd.DataFrame:
         from dumbbell.analysis.goodputs import goodputs
