@@ -23,6 +23,8 @@ from queue_figures import load as figure_load
 from dumbbell import _pages
 from dumbbell._registry import builtin
 from dumbbell._scenario import Scenario
+from dumbbell.studies import Study
+from dumbbell.studies.responses import METRICS
 
 CONTROLLER_FIGURE = """```{{image}} ../_static/controllers/{name}.png
 :alt: Window of {name} and queue over time
@@ -43,7 +45,9 @@ def write_all(docs: Path) -> None:
     tables = docs / "_build" / "reference"
     tables.mkdir(parents=True, exist_ok=True)
     texts = {
-        tables / "scenario.md": scenario_tables(),
+        tables / "scenario.md": tables_of(Scenario, 2),
+        tables / "study.md": tables_of(Study, 3),
+        tables / "metrics.md": metrics_table(),
         tables / "controllers.md": _pages.CONTROLLERS.overview_table(registry.controllers),
         tables / "queues.md": _pages.QUEUES.overview_table(registry.queues),
         docs / "rules.md": rules_page(),
@@ -88,9 +92,15 @@ did not. A test checks that each file and function named here exists.
 """
 
 
-def scenario_tables() -> str:
-    """A section for each table of a scenario, outermost first."""
-    return "\n".join(_model_section(model) for model in _models(Scenario))
+def tables_of(root: type[BaseModel], level: int) -> str:
+    """A section for each table of a scenario or study, outermost first."""
+    return "\n".join(_model_section(model, root, level) for model in _models(root))
+
+
+def metrics_table() -> str:
+    """The metrics of studies."""
+    rows = [_row((f"`{metric.name}`", metric.summary)) for metric in METRICS.values()]
+    return "\n".join(["| metric | what |", "| --- | --- |", *rows, ""])
 
 
 def _models(root: type[BaseModel]) -> list[type[BaseModel]]:
@@ -108,9 +118,9 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(argument)
 
 
-def _model_section(model: type[BaseModel]) -> str:
-    lines = [f"## {_title(model)}", ""]
-    if model is not Scenario:
+def _model_section(model: type[BaseModel], root: type[BaseModel], level: int) -> str:
+    lines = [f"{'#' * level} {_title(model)}", ""]
+    if model is not root:
         lines += [" ".join(inspect.cleandoc(model.__doc__ or "").split()), ""]
     if fields := {n: f for n, f in model.model_fields.items() if not _is_tag(n, f)}:
         schema = model.model_json_schema(by_alias=True)["properties"]
@@ -129,6 +139,11 @@ def _is_tag(name: str, field: FieldInfo) -> bool:
 
 _TITLES = {
     "Scenario": "Top level",
+    "Study": "Top level",
+    "Factor": "`[factors.NAME]`",
+    "PlackettBurmanDesign": "Plackett-Burman design",
+    "SobolDesign": "Sobol' design",
+    "OneAtATimeDesign": "One at a time",
     "Path": "`[path]`",
     "Topology": "`[topology]`",
     "TopologyLink": "`[[topology.links]]`",

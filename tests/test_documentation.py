@@ -1,9 +1,9 @@
 """The examples in the documentation run, and print what the page says.
 
 In each page, in order: a `toml` or `python` block whose first line is a comment with a file name
-becomes that file (a scenario is also validated); other `python` blocks run in the page's namespace;
-in a `console` block, what follows `$ ` runs in a shell, and its output must match what follows,
-`...` standing for anything. Blocks of other languages are not run.
+becomes that file (a scenario or study is also validated); other `python` blocks run in the page's
+namespace; in a `console` block, what follows `$ ` runs in a shell, and its output must match what
+follows, `...` standing for anything. Blocks of other languages are not run.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser
 
 from dumbbell import Scenario
+from dumbbell.studies import Study
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,7 +38,10 @@ def write_file(example: Example) -> str | None:
 
 def run_toml(example: Example) -> None:
     if name := write_file(example):
-        Scenario.load(name)
+        if "[factors" in example.parsed:
+            Study.load(name).runs()
+        else:
+            Scenario.load(name)
 
 
 def run_python(example: Example) -> None:
