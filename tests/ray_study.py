@@ -48,7 +48,7 @@ def main(directory: str) -> None:
         "killed": killed,
         "rows": rows_of(store),
         "executions": measure.executions(),
-        "nodes": len(measure.processes()),
+        "processes": len(measure.processes()),
     }
     print(json.dumps(told))
     cluster.shutdown()

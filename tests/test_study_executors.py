@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -16,12 +17,16 @@ import pytest
 pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 
+from dumbbell._errors import UsageError
 from dumbbell.studies._contract import Executor, Outcome, Run
-from dumbbell.studies._executors import Processes, Threads, holds_interpreter
+from dumbbell.studies._executors import Processes, Ray, Threads, holds_interpreter
 from dumbbell.studies._running import do_runs
 from synthetic_study import Synthetic, expected_rows, make_runs, make_store, rows_of
 
 HERE = Path(__file__).parent
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="Ray is not installed"
+)
 
 
 @pytest.mark.parametrize("executor", [Threads(2), Processes(2)], ids=["threads", "processes"])
@@ -99,7 +104,19 @@ def test_controllers_in_python_are_known(cc: str | None, holds: bool) -> None:
     assert holds_interpreter(run) is holds
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+@needs_ray
+def test_ray_cluster_that_is_not_there() -> None:
+    """A port that nobody listens at: it was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(UsageError) as error:
+        next(Ray(address=f"127.0.0.1:{port}").outcomes(Outcome, make_runs(1)))
+    assert str(error.value) == (
+        f"--address 127.0.0.1:{port}: no Ray cluster answers: connection refused"
+    )
+
+
+@needs_ray
 @pytest.mark.timeout(180)
 def test_ray_does_what_a_killed_node_had(tmp_path: Path) -> None:
     """Two nodes with a processor each; one is killed in the middle, with the run that it has. In a
@@ -117,4 +134,4 @@ def test_ray_does_what_a_killed_node_had(tmp_path: Path) -> None:
     assert told["rows"] == [list(row) for row in expected_rows(make_runs(2))]
     # What the dead node had was begun twice, everything else once.
     assert sum(told["executions"].values()) in (24, 25, 26)
-    assert told["nodes"] == 2
+    assert told["processes"] >= 2

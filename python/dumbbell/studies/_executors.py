@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterable
@@ -21,12 +22,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dumbbell._errors import MissingExtraError, UsageError
 from dumbbell._registry import builtin
 from dumbbell.studies._contract import Measure, Outcome, Run
+from dumbbell.studies._store import reason
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
 POLL_S = 0.2
 """A wait without end would not notice Ctrl-C on every platform."""
+_KNOCK_S = 5.0
 _DEATHS = 2
 """A run during which this many workers died is taken for the reason."""
 
@@ -279,7 +282,8 @@ class _RayPool:
         self._retries = executor.retries
         self._measure = measure
         task = ray.remote(guarded)
-        self._task = task.options(num_cpus=1, max_retries=executor.retries)
+        options = {"num_cpus": 1, "max_retries": executor.retries, "name": "dumbbell run"}
+        self._task = task.options(**options)
         self._pending: dict[Any, Run] = {}
 
     def room(self) -> bool:
@@ -302,8 +306,8 @@ class _RayPool:
         try:
             outcome: Outcome = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            return Outcome(run, error=f"Ray gave up after {self._retries} retries: {reason[0]}")
+            why = str(error).strip().splitlines() or [type(error).__name__]
+            return Outcome(run, error=f"Ray gave up after {self._retries} retries: {why[0]}")
         return outcome
 
     def close(self) -> None:
@@ -317,11 +321,21 @@ def _connect(ray: Any, executor: Ray) -> None:
     # A run of a study is nobody else's business.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet = {"log_to_driver": False, "logging_level": "error"}
+    address = executor.address
     try:
-        ray.init(address=executor.address or "auto", **quiet)
-    except ConnectionError as error:
-        if executor.address is not None:
-            reason = str(error).splitlines()[0]
-            raise UsageError(f"--address {executor.address}: no Ray cluster: {reason}") from None
+        if address is not None:
+            _knock(address)
+        ray.init(address=address or "auto", **quiet)
+    except OSError as error:
+        if address is not None:
+            why = reason(error).splitlines()[0]
+            raise UsageError(f"--address {address}: no Ray cluster answers: {why}") from None
         workers = executor.workers or processors()
         ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens, which takes Ray itself a minute and a half."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=_KNOCK_S).close()
