@@ -186,11 +186,14 @@ class _Work:
         return means
 
     def _focus(self) -> list[str]:
-        """The responses shown in detail: those that order conditions or represent others."""
-        wanted = [*self.plan.focus, *self._measure(), *self.focus]
+        """The responses shown in detail: the plan's, or those that order conditions or represent
+        others."""
+        if self.plan.focus:
+            return [name for name in self.plan.focus if name in self.responses]
+        wanted = [*self._measure(), *self.focus]
         names = [name for name in dict.fromkeys(wanted) if name in self.responses]
         names += [name for name in self.responses if name not in names]
-        return names[: max(_MOST_IN_FOCUS, len(self.plan.focus))]
+        return names[:_MOST_IN_FOCUS]
 
     def _measure(self) -> list[str]:
         return [self.plan.congestion] if self.plan.congestion else []
