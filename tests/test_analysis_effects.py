@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dumbbell._errors import UsageError
+import dumbbell.analysis
+from dumbbell._errors import MissingExtraError, UsageError
+from dumbbell.analysis._labels import short_terms
 from dumbbell.analysis.anova import anova
 from dumbbell.analysis.coding import coded, contrasts, two_factor_aliases
 from dumbbell.analysis.effects import interactions, main_effects
@@ -408,3 +411,17 @@ def test_errors_say_what_was_expected(call: object, said: str) -> None:
 def test_every_pair_is_listed_once() -> None:
     found = interactions(nist_32().assign(y=range(32)), "y", NIST_FACTORS).table["interaction"]
     assert found.to_list() == [f"{a}:{b}" for a, b in itertools.combinations(NIST_FACTORS, 2)]
+
+
+def test_long_names_get_letters_with_a_key() -> None:
+    short = ["X1", "X2", "X1:X2"]
+    assert short_terms(short) == ({name: name for name in short}, "")
+    labels, key = short_terms(["think time", "bottleneck rate", "think time:bottleneck rate"])
+    assert list(labels.values()) == ["B  think time", "A  bottleneck rate", "A:B"]
+    assert key.replace("\N{NO-BREAK SPACE}", " ") == "A bottleneck rate; B think time"
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dumbbell\[study\]'"):
+        importlib.reload(dumbbell.analysis)

@@ -9,6 +9,7 @@ import numpy as np
 from dumbbell._errors import UsageError, show_value, suggest
 from dumbbell._plots import figure
 from dumbbell._plots_panels import CAPACITY_COLOUR, COLOURS
+from dumbbell.analysis._labels import fitting, mean_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,9 @@ def main_effects_figure(effects: MainEffects, responses: Sequence[str]) -> Figur
         for place, row in enumerate(rows.itertuples()):
             draw_segment(ax, place, row.mean_low, row.mean_high, row.p < 0.05)
             ax.annotate(
-                f"{row.relative:+.0%}\n{_p_short(row.p)}",
+                _p_short(row.p)
+                if np.isnan(row.relative)
+                else f"{row.relative:+.0%}\n{_p_short(row.p)}",
                 (place, 1.0),
                 xycoords=("data", "axes fraction"),
                 ha="center",
@@ -43,7 +46,7 @@ def main_effects_figure(effects: MainEffects, responses: Sequence[str]) -> Figur
             rows["n_low"] + rows["n_high"]
         )
         ax.axhline(float(mean.iloc[0]), color="black", linewidth=0.7, linestyle=":")
-        ax.set_ylabel(f"mean {response}")
+        ax.set_ylabel(mean_of(response))
         ax.grid(axis="x", visible=False)
     name_factors(axes[-1, 0], effects.factors)
     axes[-1, 0].set_xlabel("factor, from its low to its high level")
@@ -76,7 +79,7 @@ def signs_figure(effects: MainEffects) -> Figure:
     signs = effects.signs()
     shades = signs.map(lambda cell: cell.count("*") * (-1 if cell.startswith("-") else 1))
     colours = ListedColormap([_LOW, "#9CC8E3", "#F2F2F2", "#F0B48A", _HIGH])
-    size = (1.6 + 0.55 * len(effects.factors), 1.1 + 0.26 * len(effects.responses))
+    size = (2.2 + 0.55 * len(effects.factors), 1.4 + 0.26 * len(effects.responses))
     made, axes = figure(1, 1, size)
     ax = axes[0, 0]
     ax.imshow(shades.to_numpy(dtype=float), cmap=colours, vmin=-2.5, vmax=2.5, aspect="auto")
@@ -86,7 +89,7 @@ def signs_figure(effects: MainEffects) -> Figure:
         ax.text(column, row, cell, ha="center", va="center", color=colour, fontsize=8)
     name_factors(ax, effects.factors)
     ax.set_yticks(range(len(signs)), signs.index)
-    ax.set_xlabel("factor: sign of its effect, ** p < .01, * p < .05")
+    ax.set_xlabel("factor: sign of its effect,\n** p < .01, * p < .05")
     ax.set_xlim(-0.5, len(effects.factors) - 0.5)
     ax.grid(visible=False)
     ax.tick_params(length=0)
@@ -109,9 +112,9 @@ def interactions_figure(found: Interactions, response: str) -> Figure:
         if column <= row:
             ax.set_axis_off()
             if column == row:
-                ax.text(
-                    0.5, 0.5, first, ha="center", va="center", transform=ax.transAxes, fontsize=9
-                )
+                points = fitting(first, cell, 9)
+                middle = {"ha": "center", "va": "center", "transform": ax.transAxes}
+                ax.text(0.5, 0.5, first, fontsize=points, **middle)
             continue
         here = cells[(cells["first"] == first) & (cells["second"] == second)]
         for level, word, colour, dash in ((-1, "low", _LOW, "-"), (1, "high", _HIGH, "--")):
@@ -134,10 +137,13 @@ def interactions_figure(found: Interactions, response: str) -> Figure:
     handles, labels = axes[0, 1].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", frameon=False, fontsize=7.5)
     made.suptitle(
-        f"mean {response} at - and + of the column's factor; above: the interaction effect, "
-        "* p < .05",
+        mean_of(response)
+        + "\n"
+        + wrapped(
+            "at - and + of the column's factor; above: the interaction effect, * p < .05",
+            round(14 * made.get_figwidth()),
+        ),
         fontsize=8,
-        wrap=True,
     )
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from dumbbell._plots import figure
 from dumbbell._plots_panels import CAPACITY_COLOUR, COLOURS
+from dumbbell.analysis._labels import fitting, mean_of, short_terms, wrapped
 from dumbbell.analysis._plot_effects import draw_segment, name_factors
 from dumbbell.analysis.coding import product
 from dumbbell.analysis.graphical import TenSteps, block_factors, block_means
@@ -40,7 +40,7 @@ def ordered_data(steps: TenSteps) -> Figure:
     )
     place = np.arange(1, len(order) + 1)
     axes[0, 0].plot(place, steps.values[order], "o-", color=_LOW, markersize=3.5, linewidth=0.8)
-    axes[0, 0].set_ylabel(steps.response)
+    axes[0, 0].set_ylabel(wrapped(steps.response))
     below = axes[1, 0]
     signs = steps.signs[list(steps.factors)].to_numpy()[order]
     for row in range(count):
@@ -50,7 +50,7 @@ def ordered_data(steps: TenSteps) -> Figure:
     below.set_yticks(range(count), steps.factors)
     below.set_ylim(count - 0.5, -0.5)
     below.grid(visible=False)
-    below.set_xlabel("runs by response, lowest first; + and - : level of each factor")
+    below.set_xlabel("runs by response, lowest first;\n+ and - : level of each factor")
     return made
 
 
@@ -68,7 +68,7 @@ def scatter(steps: TenSteps) -> Figure:
                 markersize=3,
                 alpha=0.7,
             )
-    ax.set_ylabel(steps.response)
+    ax.set_ylabel(wrapped(steps.response))
     return made
 
 
@@ -80,7 +80,7 @@ def means(steps: TenSteps) -> Figure:
         row = steps.table.loc[factor]
         draw_segment(ax, place, row.mean_low, row.mean_high, abs(row.effect) > margin)
     ax.axhline(steps.mean, color="black", linewidth=0.7, linestyle=":")
-    ax.set_ylabel(f"mean {steps.response}")
+    ax.set_ylabel(mean_of(steps.response))
     return made
 
 
@@ -105,16 +105,22 @@ def interaction_effects(steps: TenSteps) -> Figure:
         colour = _HIGH if abs(effect) > margin else CAPACITY_COLOUR
         ax.plot([-1, 1], [low.mean(), high.mean()], "o-", color=colour, markersize=3)
         ax.axhline(steps.mean, color="black", linewidth=0.5, linestyle=":")
-        ax.set_title(f"{':'.join(factors)}  {effect:+.2g}", fontsize=7)
+        name = f"{factors[0]}  " if row == column else ""
+        points = fitting(f"{name}{effect:+.2g}", size / count, 7.5)
+        ax.set_title(f"{name}{effect:+.2g}", fontsize=points)
         ax.set_xticks([-1, 1], ["-", "+"])
         ax.set_xlim(-1.6, 1.6)
         ax.yaxis.set_ticks_position("right")
         ax.tick_params(labelright=column == count - 1, labelleft=False, labelbottom=row == column)
     made.suptitle(
-        f"mean {steps.response} at - and + of each factor and product; "
-        "coloured: beyond Lenth's margin",
-        fontsize=8.5,
-        wrap=True,
+        mean_of(steps.response)
+        + "\n"
+        + wrapped(
+            "at - and + of each factor (diagonal) and product of two; "
+            "coloured: beyond Lenth's margin",
+            round(14 * size),
+        ),
+        fontsize=8,
     )
     return made
 
@@ -125,14 +131,16 @@ def blocks(steps: TenSteps) -> Figure:
     columns = min(3, len(steps.factors))
     rows = -(-len(steps.factors) // columns)
     made, axes = figure(rows, columns, (2.2 * columns, 0.5 + 1.75 * rows), sharey=True)
-    for ax in axes.flat[len(steps.factors) :]:
-        ax.set_axis_off()
+    for place, ax in enumerate(axes.flat):
+        # Room below the lowest bar.
+        ax.use_sticky_edges = False
+        ax.set_visible(place < len(steps.factors))
     for factor, ax in zip(steps.factors, axes.flat, strict=False):
         by = block_factors(steps.signs, factor, by_size)
         found = block_means(steps.signs, steps.values, factor, by)
-        place = np.arange(len(found))
+        at = np.arange(len(found))
         ax.bar(
-            place,
+            at,
             (found[1] - found[-1]).abs(),
             bottom=found.min(axis=1),
             width=0.7,
@@ -140,14 +148,15 @@ def blocks(steps: TenSteps) -> Figure:
             edgecolor=CAPACITY_COLOUR,
             linewidth=0.6,
         )
-        ax.plot(place, found[-1], "_", color=_LOW, markersize=6, markeredgewidth=1.6)
-        ax.plot(place, found[1], "+", color=_HIGH, markersize=6, markeredgewidth=1.6)
+        ax.plot(at, found[-1], "_", color=_LOW, markersize=6, markeredgewidth=1.6)
+        ax.plot(at, found[1], "+", color=_HIGH, markersize=6, markeredgewidth=1.6)
         row = steps.blocks.loc[factor]
-        ax.set_title(f"{factor}: + above - in {row.above} of {row.blocks}", fontsize=7.5)
+        title = f"{factor}: + above - in {row.above} of {row.blocks}"
+        ax.set_title(title, fontsize=fitting(title, 2.0, 7.5))
         ax.set_xticks(range(len(found)), _block_labels(found, by), fontsize=6.5)
-        ax.set_xlabel("\n".join(textwrap.wrap("blocks: " + ", ".join(by), 34)), fontsize=7)
+        ax.set_xlabel(wrapped("blocks: " + ", ".join(by), 34), fontsize=7)
         ax.grid(axis="x", visible=False)
-    made.supylabel(f"mean {steps.response}", fontsize=8.5)
+    made.supylabel(mean_of(steps.response), fontsize=8.5)
     return made
 
 
@@ -160,9 +169,10 @@ def youden(steps: TenSteps) -> Figure:
     large = (table["effect"].abs() > margin).to_numpy()
     for part, colour in ((~large, CAPACITY_COLOUR), (large, _HIGH)):
         ax.plot(table["mean_low"][part], table["mean_high"][part], "o", color=colour, markersize=4)
+    labels, key = short_terms(steps.table.index)
     for name, row in table[large].head(_MOST_LABELS).iterrows():
         ax.annotate(
-            str(name),
+            labels[str(name)],
             (row.mean_low, row.mean_high),
             xytext=(5, 2),
             textcoords="offset points",
@@ -170,8 +180,9 @@ def youden(steps: TenSteps) -> Figure:
         )
     ax.axhline(steps.mean, color="black", linewidth=0.6, linestyle=":")
     ax.axvline(steps.mean, color="black", linewidth=0.6, linestyle=":")
-    ax.set_xlabel(f"mean {steps.response} at - of each term")
-    ax.set_ylabel(f"mean {steps.response} at + of each term")
+    ax.set_xlabel(f"{mean_of(steps.response)}\nat - of each term")
+    ax.set_ylabel(f"{mean_of(steps.response)}\nat + of each term")
+    _add_key(made, key)
     ax.margins(0.12)
     return made
 
@@ -196,7 +207,7 @@ def sizes(steps: TenSteps) -> Figure:
     for place, effect in enumerate(table["effect"]):
         sign = "+" if effect > 0 else "-"
         ax.text(place, abs(effect), sign, ha="center", va="bottom", fontsize=8)
-    ax.set_ylabel(f"|effect| on {steps.response}")
+    ax.set_ylabel(wrapped(f"|effect| on {steps.response}"))
     ax.set_xlabel("factor or interaction; + or -: sign of its effect")
     return made
 
@@ -214,7 +225,7 @@ def residual_sd(steps: TenSteps) -> Figure:
         range(len(table) + 1), [steps.sd, *table["residual_sd"]], "o-", color=_LOW, markersize=4
     )
     ax.set_ylim(bottom=0)
-    ax.set_ylabel(f"residual standard deviation\nof {steps.response}")
+    ax.set_ylabel(f"residual standard deviation\nof {wrapped(steps.response)}")
     ax.set_xlabel("term added to the model")
     return made
 
@@ -251,7 +262,7 @@ def contour(steps: TenSteps) -> Figure:
     ax.set_yticks([-1, 1], steps.levels[second])
     ax.set_xlabel(first)
     ax.set_ylabel(second)
-    ax.set_title(f"{steps.response}: model and means of runs", fontsize=8.5)
+    ax.set_title(wrapped(f"{steps.response}: model and means of runs", 56), fontsize=8.5)
     ax.grid(visible=False)
     return made
 
@@ -283,13 +294,22 @@ def _factor_axes(steps: TenSteps) -> tuple[Figure, Axes]:
 
 
 def _contrast_axes(table: pd.DataFrame, first: str | None = None) -> tuple[Figure, Axes]:
-    labels = [*([first] if first else []), *map(str, table.index)]
-    made, axes = figure(1, 1, (max(4.0, 1.0 + 0.2 * len(labels)), 3.2))
+    short, key = short_terms(map(str, table.index))
+    labels = [*([first] if first else []), *short.values()]
+    longest = max(map(len, labels))
+    made, axes = figure(1, 1, (max(4.0, 1.0 + 0.2 * len(labels)), 2.6 + 0.06 * longest))
     ax = axes[0, 0]
     ax.set_xticks(range(len(labels)), labels, rotation=90)
     ax.set_xlim(-0.7, len(labels) - 0.3)
     ax.grid(axis="x", visible=False)
+    _add_key(made, key)
     return made, ax
+
+
+def _add_key(made: Figure, key: str) -> None:
+    """What the letters of the terms stand for, under the axes."""
+    if key:
+        made.supxlabel(wrapped(key, round(made.get_figwidth() * 16)), fontsize=7)
 
 
 def _block_labels(found: pd.DataFrame, by: list[str]) -> list[str]:

@@ -86,9 +86,12 @@ class MainEffects:
         largest = rows.loc[rows["effect"].abs().idxmax()]
         count = int((rows["p"] < 0.05).sum())
         large = rows.loc[rows["effect"].abs() > rows["margin"], "factor"]
+        # A mean of 0 has no shares.
+        known = not np.isnan(largest.relative)
+        relative = f"{largest.relative:+.0%} of the mean, " if known else ""
         return (
             f"{largest.factor} moves {name} most: from {largest.low} to {largest.high} it changes "
-            f"by {largest.effect:+.3g} ({largest.relative:+.0%} of the mean, {p_text(largest.p)}); "
+            f"by {largest.effect:+.3g} ({relative}{p_text(largest.p)}); "
             f"p < 0.05 for {count} of {len(rows)} factors; "
             f"beyond Lenth's margin: {', '.join(large) or 'none'}."
         )

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dumbbell._errors import UsageError
 from dumbbell.analysis._analysis import check_confidence, numbers
+from dumbbell.analysis._labels import short_terms, wrapped
 from dumbbell.analysis.coding import Levels, coded, contrasts, difference
 
 if TYPE_CHECKING:
@@ -169,9 +170,10 @@ def draw_effects_plot(ax: Axes, plot: EffectsPlot, kind: str) -> None:
                 linewidth=0.9,
                 label=label if side > 0 else None,
             )
+    labels, key = short_terms(map(str, plot.table.index))
     for name, here, there in zip(plot.table.index[real], x[real], y[real], strict=True):
         ax.annotate(
-            name,
+            labels[name],
             (here, there),
             xytext=(-5, 0),
             textcoords="offset points",
@@ -179,8 +181,9 @@ def draw_effects_plot(ax: Axes, plot: EffectsPlot, kind: str) -> None:
             va="center",
             fontsize=8,
         )
-    ax.set_xlabel("half-normal quantile" if half else "normal quantile")
-    ax.set_ylabel(f"|effect| on {plot.response}" if half else f"effect on {plot.response}")
+    quantile = "half-normal quantile" if half else "normal quantile"
+    ax.set_xlabel("\n".join([quantile, *([wrapped(key, 72)] if key else [])]))
+    ax.set_ylabel(wrapped(f"|effect| on {plot.response}" if half else f"effect on {plot.response}"))
     ax.margins(x=0.08)
     if half:
         ax.set_ylim(bottom=0)
