@@ -50,7 +50,7 @@ def users_config(network: Network, registry: Registry, *, duration_ns: int) -> d
 
 def series_interval(duration_ns: int) -> int:
     """Spacing of time series where the scenario does not say: there are 172 links."""
-    return max(1, duration_ns // _INTERVALS)
+    return max(10**6, duration_ns // _INTERVALS)
 
 
 def _paths(network: Network) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:

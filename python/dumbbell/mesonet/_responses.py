@@ -54,7 +54,7 @@ def responses(
     where there is none)."""
     measured = _Measured(mesonet, config, table)
     values = {described.name: value(measured) for described, value in _responses(mesonet)}
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+    return {name: float(value) if math.isfinite(value) else None for name, value in values.items()}
 
 
 class _Tables:
