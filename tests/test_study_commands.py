@@ -58,6 +58,10 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "s.toml"
 
 
+# What runs elsewhere imports the same package.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(dumbbell.__file__).parents[1])}
+
+
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     status = run_command(["study", *map(str, arguments)])
     out, err = capsys.readouterr()
@@ -218,7 +222,7 @@ def test_job_array_does_its_shard(capsys: pytest.CaptureFixture[str], study: Pat
     """The script is run as a batch system would."""
     status, out, _ = call(capsys, "slurm", study, "--shards", 2)
     assert (status, out) == (0, "submit it with: sbatch s.study/slurm.sh\n")
-    environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "2"}
+    environment = {**ENVIRONMENT, "SLURM_ARRAY_TASK_ID": "2"}
     subprocess.run(["sh", "s.study/slurm.sh"], env=environment, check=True, timeout=60)
     rows = sql(capsys, 'select "index" from runs order by "index"')
     assert [row["index"] for row in rows] == [1, 3, 5, 7]
@@ -230,6 +234,7 @@ def test_ctrl_c_says_how_to_go_on(capsys: pytest.CaptureFixture[str], study: Pat
     study.write_text(STUDY.partition("[factors]")[0] + f"[factors]\n{levels}\n")
     program = subprocess.Popen(
         [sys.executable, "-m", "dumbbell", "study", "run", study, "--workers", "1"],
+        env=ENVIRONMENT,
         stderr=subprocess.PIPE,
         text=True,
     )

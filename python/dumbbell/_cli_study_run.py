@@ -6,21 +6,19 @@ import csv
 import math
 import shlex
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from dumbbell.studies._contract import Executor, Measure, Run
+    from dumbbell.studies._contract import Executor, Run
+    from dumbbell.studies._running import OpenStudy
     from dumbbell.studies._store import Store
-    from dumbbell.studies._study import Study
 
 FAILED = 1
 _ANY_WIDTH = 100_000
@@ -70,8 +68,7 @@ def run_study(
     quiet: _Quiet = False,
 ) -> int:
     """Do the runs of a study that are not done yet; several processes may share them."""
-    loaded, runs, store = _open(study, out)
-    return _do(loaded, runs, store, executor, workers, shard, retry_failed, address, quiet)
+    return _do(_open(study, out), executor, workers, shard, retry_failed, address, quiet)
 
 
 def resume_study(
@@ -85,8 +82,7 @@ def resume_study(
 ) -> int:
     """Go on with a study from its directory."""
     _store(directory)
-    loaded, runs, store = _open(str(directory), None)
-    return _do(loaded, runs, store, executor, workers, shard, retry_failed, address, quiet)
+    return _do(_open(directory, None), executor, workers, shard, retry_failed, address, quiet)
 
 
 def study_status(directory: _Directory, json: _Json = False) -> None:
@@ -144,33 +140,19 @@ def study_slurm(
     """Write a job array for a batch system, of which each job does a part of the runs."""
     from dumbbell.studies._batch import write_job_array
 
-    _, _, store = _open(study, out)
-    path = write_job_array(store, shards, workers=workers, directives=sbatch or ())
+    path = write_job_array(
+        _open(study, out).store, shards, workers=workers, directives=sbatch or ()
+    )
     typer.echo(f"submit it with: sbatch {shlex.quote(str(path))}")
 
 
-def _open(study: str, out: Path | None) -> tuple[Study, list[Run], Store]:
-    """A study with its runs and its directory, which is made if absent. Raises UsageError."""
+def _open(study: str | Path, out: Path | None) -> OpenStudy:
     from dumbbell._cli_files import needs_extra
-    from dumbbell._errors import UsageError
 
     with needs_extra("study", "study"):
-        from dumbbell.studies._store import PLAN_FILE, Store
-        from dumbbell.studies._study import Study
+        from dumbbell.studies._running import OpenStudy
 
-        if (Path(study) / PLAN_FILE).is_file():
-            if out is not None:
-                raise UsageError(f"--out {out}: {study} is the directory of a study already")
-            out, file = Path(study), Store.open(study).study_file()
-            loaded = Study.load(file)
-        else:
-            loaded = Study.load(study)
-            assert loaded.file is not None
-            file = Path(loaded.file)
-            out = out or Path(f"{file.stem}.study")
-        runs = loaded.runs()
-        responses = loaded.model_dump(mode="json", include={"responses"})
-        return loaded, runs, Store.create(out, file, runs, responses["responses"])
+        return OpenStudy.at(study, out)
 
 
 def _store(directory: Path) -> Store:
@@ -180,9 +162,7 @@ def _store(directory: Path) -> Store:
 
 
 def _do(
-    study: Study,
-    runs: list[Run],
-    store: Store,
+    opened: OpenStudy,
     executor: str | None,
     workers: int | None,
     shard: str | None,
@@ -190,22 +170,15 @@ def _do(
     address: str | None,
     quiet: bool,
 ) -> int:
-    from dumbbell.studies._running import Shard, do_runs
+    from dumbbell.studies._running import Shard
 
+    store = opened.store
     place = shlex.quote(str(store.directory))
     part = Shard.parse(shard) if shard is not None else None
-    measure, where = _executor(study, runs, executor, workers, address)
+    where = _executor(opened.runs, executor, workers, address)
     try:
         with _progress(quiet=quiet) as progress:
-            do_runs(
-                store,
-                runs,
-                measure,
-                where,
-                shard=part,
-                retry_failed=retry_failed,
-                progress=progress,
-            )
+            opened.do(where, shard=part, retry_failed=retry_failed, progress=progress)
     except KeyboardInterrupt:
         print(
             f"dumbbell: interrupted; {len(store.finished())} of {len(set(store.keys))} runs are "
@@ -225,29 +198,26 @@ def _do(
 
 
 def _executor(
-    study: Study, runs: list[Run], name: str | None, workers: int | None, address: str | None
-) -> tuple[Measure, Executor]:
-    """How a run is measured, and where. Raises UsageError."""
+    runs: list[Run], name: str | None, workers: int | None, address: str | None
+) -> Executor:
+    """Where runs are done. Raises UsageError."""
     from dumbbell._errors import UsageError, suggest
-    from dumbbell.studies._executors import Processes, Ray, Threads, holds_interpreter
+    from dumbbell.studies._executors import Processes, Ray, Threads, default_executor
 
     if workers is not None and workers < 1:
         raise UsageError(f"--workers {workers}: expected at least 1")
-    if name is None:
-        name = "processes" if any(map(holds_interpreter, runs)) else "threads"
     if address is not None and name != "ray":
         raise UsageError("--address: expected --executor ray")
     match name:
+        case None:
+            return default_executor(runs, workers)
         case "threads":
-            stop = threading.Event()
-            measure = partial(study.measure, progress=lambda *_: not stop.is_set())
-            return measure, Threads(workers, stop=stop)
+            return Threads(workers)
         case "processes":
-            return study.measure, Processes(workers)
+            return Processes(workers)
         case "ray":
-            return study.measure, Ray(workers, address=address)
-        case _:
-            raise UsageError(f'--executor "{name}"{suggest(name, EXECUTORS)}')
+            return Ray(workers, address=address)
+    raise UsageError(f'--executor "{name}"{suggest(name, EXECUTORS)}')
 
 
 @contextmanager

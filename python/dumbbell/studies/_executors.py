@@ -94,27 +94,33 @@ def _drive(pool: _Pool, runs: Iterable[Run]) -> Generator[Outcome, None, None]:
 class Threads:
     """Threads of this process: the engine runs beside the interpreter.
 
-    `stop` is set when the iterator is closed; a measure that looks at it can end early.
+    `going` says whether the generator is still open; a measure that asks can end early.
     """
 
-    def __init__(self, workers: int | None = None, *, stop: threading.Event | None = None) -> None:
+    def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or processors()
-        self.stop = stop or threading.Event()
+        self._stop = threading.Event()
+
+    def going(self) -> bool:
+        """False once what is under way shall end."""
+        return not self._stop.is_set()
 
     def outcomes(self, measure: Measure, runs: Iterable[Run]) -> Generator[Outcome, None, None]:
         """See Executor."""
-        return _drive(_ThreadPool(self, measure), runs)
+        self._stop.clear()
+        return _drive(_ThreadPool(self.workers, self._stop, measure), runs)
 
 
 class _ThreadPool:
-    def __init__(self, executor: Threads, measure: Measure) -> None:
-        self._executor = executor
+    def __init__(self, workers: int, stop: threading.Event, measure: Measure) -> None:
+        self._workers = workers
+        self._stop = stop
         self._measure = measure
-        self._threads = ThreadPoolExecutor(executor.workers)
+        self._threads = ThreadPoolExecutor(workers)
         self._pending: set[Future[Outcome]] = set()
 
     def room(self) -> bool:
-        return len(self._pending) < self._executor.workers
+        return len(self._pending) < self._workers
 
     def submit(self, run: Run) -> None:
         self._pending.add(self._threads.submit(guarded, self._measure, run))
@@ -127,7 +133,7 @@ class _ThreadPool:
         return [future.result() for future in finished]
 
     def close(self) -> None:
-        self._executor.stop.set()
+        self._stop.set()
         self._threads.shutdown(cancel_futures=True)
 
 
@@ -246,6 +252,11 @@ def _die_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
+
+
+def default_executor(runs: Iterable[Run], workers: int | None = None) -> Threads | Processes:
+    """Threads, or processes if there are controllers written in Python."""
+    return Processes(workers) if any(map(holds_interpreter, runs)) else Threads(workers)
 
 
 class Ray:

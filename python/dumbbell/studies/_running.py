@@ -6,11 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
+from pathlib import Path
+from typing import Self
 
 from dumbbell._errors import UsageError
 from dumbbell.studies._contract import Executor, Measure, Run
-from dumbbell.studies._store import Claim, Store, reason
+from dumbbell.studies._executors import Threads, default_executor
+from dumbbell.studies._store import PLAN_FILE, Claim, Store, reason
+from dumbbell.studies._study import Study
 
 Progress = Callable[[int, int], None]
 """Called with the number of runs that are finished and the number of all, of this shard."""
@@ -39,6 +44,87 @@ class Shard:
         if not 1 <= shard.number <= shard.count:
             raise UsageError(f'--shard "{text}": expected NUMBER/COUNT, such as 1/8')
         return shard
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStudy:
+    """A study with its runs and its directory."""
+
+    study: Study
+    runs: list[Run]
+    store: Store
+
+    @classmethod
+    def at(cls, path: str | Path, out: str | Path | None = None) -> Self:
+        """A study from its file, "ready:NAME", or its directory, which goes on as it was begun.
+
+        `out` is the directory, made if absent; default: the name of the file and ".study". Raises
+        ScenarioError, UsageError, MissingExtraError.
+        """
+        if (Path(path) / PLAN_FILE).is_file():
+            if out is not None:
+                raise UsageError(f"--out {out}: {path} is the directory of a study already")
+            out, file = path, Store.open(path).study_file()
+            study = Study.load(file)
+        else:
+            study = Study.load(path)
+            assert study.file is not None
+            file = Path(study.file)
+            out = out or f"{file.stem}.study"
+        runs = study.runs()
+        responses = study.model_dump(mode="json", include={"responses"})["responses"]
+        return cls(study, runs, Store.create(out, file, runs, responses))
+
+    def do(
+        self,
+        executor: Executor,
+        *,
+        shard: Shard | None = None,
+        retry_failed: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        """Do the runs that are missing: see do_runs."""
+        measure: Measure = self.study.measure
+        if isinstance(executor, Threads):
+            going = executor.going
+            measure = partial(self.study.measure, progress=lambda *_: going())
+        do_runs(
+            self.store,
+            self.runs,
+            measure,
+            executor,
+            shard=shard,
+            retry_failed=retry_failed,
+            progress=progress,
+        )
+
+
+def run_study(
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    executor: Executor | None = None,
+    shard: Shard | None = None,
+    retry_failed: bool = False,
+    progress: Progress | None = None,
+) -> Store:
+    """Do the runs of a study that are missing, and return its directory.
+
+    `path` is a study file, "ready:NAME", or the directory of a study; `out` the directory, by
+    default the name of the file and ".study". `executor`: Threads, Processes or Ray; default:
+    threads, or processes if there are controllers written in Python. `shard`: only a part of the
+    runs. `retry_failed`: those that failed as well. `progress` is called with the number of runs
+    that are finished and of all. Several processes may share a study; this returns when all is
+    done. Raises ScenarioError, UsageError, MissingExtraError.
+    """
+    opened = OpenStudy.at(path, out)
+    opened.do(
+        executor or default_executor(opened.runs),
+        shard=shard,
+        retry_failed=retry_failed,
+        progress=progress,
+    )
+    return opened.store
 
 
 def do_runs(
