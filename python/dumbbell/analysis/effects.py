@@ -27,7 +27,6 @@ from dumbbell.analysis.coding import (
     contrasts,
     difference,
     factor_levels,
-    product,
     two_factor_aliases,
 )
 from dumbbell.analysis.halfnormal import lenth
@@ -161,8 +160,9 @@ def main_effects(
         for factor in factors:
             low, high = factor_levels(frame, factor, levels)
             row = {"response": response, "factor": factor, "low": low, "high": high}
-            rows.append(row | fit.effect(product(fit.signs, [factor])))
-    return MainEffects(pd.DataFrame(rows), tuple(study.responses), tuple(factors), confidence)
+            rows.append(row | fit.effect(fit.columns[factor]))
+    table = _with_tests(pd.DataFrame(rows), confidence)
+    return MainEffects(table, tuple(study.responses), tuple(factors), confidence)
 
 
 def interactions(
@@ -189,9 +189,9 @@ def interactions(
         for first, second in itertools.combinations(factors, 2):
             row = {"response": response, "interaction": f"{first}:{second}"}
             row["aliases"] = ", ".join(aliases[first, second])
-            rows.append(row | fit.effect(product(fit.signs, [first, second])))
+            rows.append(row | fit.effect(fit.columns[first] * fit.columns[second]))
             for a, b in itertools.product((-1, 1), repeat=2):
-                here = (fit.signs[first] == a) & (fit.signs[second] == b)
+                here = (fit.columns[first] == a) & (fit.columns[second] == b)
                 cells.append(
                     {
                         "response": response,
@@ -199,10 +199,10 @@ def interactions(
                         "second": second,
                         "at_first": a,
                         "at_second": b,
-                        "mean": fit.values[here.to_numpy()].mean() if here.any() else np.nan,
+                        "mean": fit.values[here].mean() if here.any() else np.nan,
                     }
                 )
-    table = pd.DataFrame(rows).rename(
+    table = _with_tests(pd.DataFrame(rows), confidence).rename(
         columns={
             "mean_low": "mean_unlike",
             "mean_high": "mean_alike",
@@ -251,20 +251,18 @@ class _Fit:
 
     def __init__(self, study: _Study, responses: Floats, replicated: bool) -> None:
         present = np.isfinite(responses)
-        self.signs = study.design[present]
+        signs = study.design[present]
+        self.columns = {factor: signs[factor].to_numpy() for factor in signs}
         self.values = responses[present]
-        self._confidence = study.confidence
-        if not (self.signs.nunique() == 2).all() or len(self.values) < 3:
+        if not (signs.nunique() == 2).all() or len(self.values) < 3:
             raise UsageError("too few runs with a response: expected some at each level")
         self._mean = float(self.values.mean())
-        self._pooled = _spread_of_replicates(self.signs, self.values) if replicated else None
+        self._pooled = _spread_of_replicates(signs, self.values) if replicated else None
         # The design's contrasts, also where it lost runs and they are no longer orthogonal.
         sizes = [difference(self.values, each.column[present]) for each in study.contrasts]
         self._lenth = lenth(sizes, study.confidence) if len(sizes) > 2 else None
 
     def effect(self, column: Signs) -> dict[str, Any]:
-        from scipy import stats
-
         high, low = self.values[column > 0], self.values[column < 0]
         if not len(high) or not len(low):
             raise UsageError("two factors with the same levels in all runs have no interaction")
@@ -277,8 +275,6 @@ class _Fit:
                 float(((high - high.mean()) ** 2).sum() + ((low - low.mean()) ** 2).sum()) / df
             )
         se = float(np.sqrt(variance * (1 / len(high) + 1 / len(low))))
-        t = effect / se if se > 0 else np.copysign(np.inf, effect) if effect else 0.0
-        reach = float(stats.t.ppf((1 + self._confidence) / 2, df)) * se
         return {
             "n_low": len(low),
             "n_high": len(high),
@@ -287,14 +283,24 @@ class _Fit:
             "effect": effect,
             "relative": effect / self._mean if self._mean else np.nan,
             "se": se,
-            "t": t,
+            # Without any spread an effect is certain.
+            "t": effect / se if se > 0 else np.copysign(np.inf, effect) if effect else 0.0,
             "df": df,
-            "p": float(2 * stats.t.sf(abs(t), df)),
-            "ci_low": effect - reach,
-            "ci_high": effect + reach,
             "margin": self._lenth.margin if self._lenth else np.nan,
             "simultaneous": self._lenth.simultaneous if self._lenth else np.nan,
         }
+
+
+def _with_tests(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """The table of effects with their p values and confidence intervals."""
+    from scipy import stats
+
+    reach = stats.t.ppf((1 + confidence) / 2, table["df"]) * table["se"]
+    place = table.columns.get_loc("df") + 1
+    table.insert(place, "p", 2 * stats.t.sf(table["t"].abs(), table["df"]))
+    table.insert(place + 1, "ci_low", table["effect"] - reach)
+    table.insert(place + 2, "ci_high", table["effect"] + reach)
+    return table
 
 
 def _spread_of_replicates(signs: pd.DataFrame, values: Floats) -> tuple[float, int] | None:
