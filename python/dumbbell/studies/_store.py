@@ -323,9 +323,14 @@ class Store:
         schema = pyarrow.schema([(name, kinds[kind]) for name, kind in fields])
         sink = pyarrow.BufferOutputStream()
         table = pyarrow.Table.from_pylist(rows, schema)
-        # Statistics and Arrow's own schema would be most of so small a file.
+        # Statistics, dictionaries and Arrow's own schema would be most of so small a file.
         parquet.write_table(
-            table, sink, compression="zstd", write_statistics=False, store_schema=False
+            table,
+            sink,
+            compression="zstd",
+            use_dictionary=False,
+            write_statistics=False,
+            store_schema=False,
         )
         data: bytes = sink.getvalue().to_pybytes()
         return data
