@@ -152,6 +152,18 @@ def test_names_and_the_order_of_runs_do_not_matter(order: list[str], values: lis
     assert opposite.to_numpy() == pytest.approx(-first["effect"].to_numpy(), abs=1e-9)
 
 
+def test_readings_of_main_effects() -> None:
+    """Effects as Montgomery has them; the margin of all 15 is 6.75 (half-normal plot: A, C, D)."""
+    assert main_effects(filtration(), "y", list("ABCD")).reading() == (
+        "A moves y most: from -1 to 1 it changes by +21.6 (+31% of the mean, p = 0.021); p < 0.05 "
+        "for 1 of 4 factors; beyond Lenth's margin: A, C, D."
+    )
+    centred = filtration().assign(y=[-1.0, 1.0] * 8)
+    assert main_effects(centred, "y", ["A"]).reading() == (
+        "A moves y most: from -1 to 1 it changes by +2 (p < 0.0001); p < 0.05 for 1 of 1 factors."
+    )
+
+
 def test_several_responses_and_which_factors_matter_in_most() -> None:
     frame = nist_32()
     noise = np.random.default_rng(1)
@@ -400,6 +412,7 @@ def test_runs_without_a_response_are_left_out() -> None:
         (lambda f: anova(f.assign(E=f["A"]), "y", ["A", "E"]), "E is confounded"),
         (lambda f: anova(f.assign(y=1.0), "y", ["A"]), "the same in all runs"),
         (lambda f: ten_steps(f, "y", ["A"]), "two factors or more"),
+        (lambda f: ten_steps(f.assign(E=f["A"]), "y", ["A", "B", "E"]), "E has the levels of"),
         (lambda f: interactions(f, "y", list("AB")).figure("z"), 'response "z"'),
     ],
 )

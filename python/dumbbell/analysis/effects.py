@@ -85,14 +85,17 @@ class MainEffects:
         largest = rows.loc[rows["effect"].abs().idxmax()]
         count = int((rows["p"] < 0.05).sum())
         large = rows.loc[rows["effect"].abs() > rows["margin"], "factor"]
+        # Few contrasts have no margin.
+        beyond = f"; beyond Lenth's margin: {', '.join(large) or 'none'}"
+        if rows["margin"].isna().all():
+            beyond = ""
         # A mean of 0 has no shares.
         known = not np.isnan(largest.relative)
         relative = f"{largest.relative:+.0%} of the mean, " if known else ""
         return (
             f"{largest.factor} moves {name} most: from {largest.low} to {largest.high} it changes "
             f"by {largest.effect:+.3g} ({relative}{p_text(largest.p)}); "
-            f"p < 0.05 for {count} of {len(rows)} factors; "
-            f"beyond Lenth's margin: {', '.join(large) or 'none'}."
+            f"p < 0.05 for {count} of {len(rows)} factors{beyond}."
         )
 
     def _by_response(self, values: pd.Series) -> pd.DataFrame:

@@ -133,6 +133,9 @@ def ten_steps(
         raise UsageError(f"ten-step analysis: expected four runs or more, {len(values)} have data")
     found = [replace(each, column=each.column[present]) for each in contrasts(design)]
     table = _effects_table(found, values)
+    for factor in factors:
+        if factor not in table.index:
+            raise UsageError(f"factor {factor} has the levels of another factor in all runs")
     table["residual_sd"] = _cumulative_residual_sd(found, list(table.index), values)
     return TenSteps(
         response=response,
