@@ -7,7 +7,7 @@ name becomes an index. The result is the JSON that `dumbbell-sim` reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path as FilePath
@@ -15,29 +15,9 @@ from typing import Any
 
 from dumbbell._errors import ScenarioError, suggest
 from dumbbell._registry import Bdp, Registry, Site, builtin
+from dumbbell._resolve_traffic import UsersBuilder, traffic_config
 from dumbbell._scenario import Scenario
-from dumbbell._scenario_flows import (
-    AutoWindow,
-    Bulk,
-    ConstantSize,
-    ConstantTime,
-    EmpiricalSize,
-    EmpiricalTime,
-    ExponentialSize,
-    ExponentialTime,
-    FixedWindow,
-    Flow,
-    OnOff,
-    ParetoSize,
-    ParetoTime,
-    Poisson,
-    Probe,
-    RateTraffic,
-    RequestResponse,
-    SizeTraffic,
-    UniformSize,
-    UniformTime,
-)
+from dumbbell._scenario_flows import AutoWindow, FixedWindow, Flow, Probe, RateTraffic
 from dumbbell._scenario_links import (
     OVERHEADS,
     GilbertElliottLoss,
@@ -51,6 +31,7 @@ from dumbbell._scenario_links import (
 )
 from dumbbell._scenario_routes import Edge, shortest
 from dumbbell._scenario_trace import MAHIMAHI_MTU, Trace, read_trace
+from dumbbell._scenario_users import Users
 from dumbbell._topologies import expand
 from dumbbell._units import format_time
 from dumbbell.mesonet._config import series_interval, users_config
@@ -86,6 +67,23 @@ class _Way:
             "reverse_delay_ns": self.reverse_delay_ns,
         }
 
+    def hops(self) -> tuple[list[Hop], list[Hop]]:
+        """There and back, with the propagation beyond the links behind the last one; where there is
+        no link on the way back, all of it on the way there."""
+        there, back = list(self.route), list(self.reverse_route)
+        if not back:
+            return _delayed(there, self.delay_ns + self.reverse_delay_ns), []
+        return _delayed(there, self.delay_ns), _delayed(back, self.reverse_delay_ns)
+
+
+def _delayed(route: list[Hop], delay_ns: int) -> list[Hop]:
+    """The route with more propagation at its end."""
+    if delay_ns == 0:
+        return route
+    last = route[-1]
+    index, own = last if isinstance(last, list) else (last, 0)
+    return [*route[:-1], [index, own + delay_ns]]
+
 
 _Item = Flow | Probe
 _Capacity = Path | Reverse | TopologyLink
@@ -115,25 +113,37 @@ def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None
     else:
         assert scenario.mesonet is not None
         network = _MesonetNetwork(scenario.mesonet)
-    ways = [network.way(flow, f"flows[{i}]") for i, flow in enumerate(scenario.flows)]
+    flow_ways = [_ways(network, flow, f"flows[{i}]") for i, flow in enumerate(scenario.flows)]
+    ways = [way for several in flow_ways for way in several]
     probe_ways = [network.way(probe, f"probes[{i}]") for i, probe in enumerate(scenario.probes)]
     links = network.links(ways, probe_ways)
     available = _available_bytes() if available_bytes is None else available_bytes
     _check_memory(scenario, links, ways, available)
+    users = UsersBuilder()
     config = {
         "seed": scenario.seed,
         "duration_ns": scenario.duration,
         "warmup_ns": scenario.warmup,
         "interval_ns": scenario.interval,
         "links": links,
-        "flows": _flows(scenario, ways, registry),
+        "flows": _flows(scenario, flow_ways, registry, users),
         "probes": _probes(scenario, probe_ways),
         "hop_by_hop": scenario.hop_by_hop,
         "capture": scenario.capture,
     }
     if isinstance(network, _MesonetNetwork):
         network.add_users(config, scenario, registry)
-    return config
+    return config | users.config(scenario)
+
+
+def _ways(
+    network: _PathNetwork | _TopologyNetwork | _MesonetNetwork, flow: Flow, key: str
+) -> list[_Way]:
+    """The way of a flow, or those of its users."""
+    if not isinstance(flow.to, tuple):
+        return [network.way(flow, key)]
+    single = [flow.model_copy(update={"to": target.node}) for target in flow.to]
+    return [network.way(one, key) for one in single]
 
 
 class _PathNetwork:
@@ -209,7 +219,7 @@ class _TopologyNetwork:
 
     def way(self, item: _Item, key: str) -> _Way:
         assert item.from_ is not None
-        assert item.to is not None
+        assert isinstance(item.to, str)
         route = shortest(self._edges, item.from_, item.to, key=key, spread=self._spread)
         reverse = shortest(self._edges, item.to, item.from_, key=key, spread=self._spread)
         propagation = sum(self._edges[i].delay_ns for i in [*route, *reverse])
@@ -452,23 +462,29 @@ class _Hosts:
 
 
 def _host_names(flow: Flow) -> tuple[str | None, str | None]:
-    return flow.host or flow.from_, flow.peer or flow.to
+    to = None if isinstance(flow.to, tuple) else flow.to
+    return flow.host or flow.from_, flow.peer or to
 
 
-def _flows(scenario: Scenario, ways: Sequence[_Way], registry: Registry) -> list[dict[str, Any]]:
+def _flows(
+    scenario: Scenario, ways: Sequence[Sequence[_Way]], registry: Registry, users: UsersBuilder
+) -> list[dict[str, Any]]:
     names = _Names(_given(scenario.flows, "flows"))
     hosts = _Hosts(scenario.flows)
     if len(hosts) >= 2**16:
         raise ScenarioError(key="flows", expected="expected at most 65535 different hosts")
     result = []
-    for i, (flow, way) in enumerate(zip(scenario.flows, ways, strict=True)):
+    for i, (flow, several) in enumerate(zip(scenario.flows, ways, strict=True)):
         common = {
-            **way.fields(),
             "stop_ns": scenario.duration if flow.stop is None else flow.stop,
             "dscp": flow.dscp,
             "transport": _transport(flow, registry, f"flows[{i}]"),
-            "traffic": _traffic(flow),
         }
+        if isinstance(flow.traffic, Users):
+            traffic = users.traffic(flow, [way.hops() for way in several])
+            common |= {"route": [], "reverse_route": [], "traffic": traffic}
+        else:
+            common |= {**several[0].fields(), "traffic": traffic_config(flow)}
         if flow.loss is not None:
             common["loss"] = _loss(flow.loss)
         for n in range(flow.count):
@@ -508,70 +524,10 @@ def _transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]:
         "prr": flow.prr,
         "tlp": flow.tlp,
         "handshake": flow.handshake,
+        "syn_timeout_ns": flow.syn_timeout,
+        "syn_tries": flow.syn_tries,
+        "max_rate_bps": flow.max_rate,
     }
-
-
-def _traffic(flow: Flow) -> dict[str, Any]:
-    if flow.size is not None:
-        return {"kind": "size", "bytes": flow.size}
-    match flow.traffic:
-        case None | Bulk():
-            return {"kind": "bulk"}
-        case SizeTraffic(bytes=size):
-            return {"kind": "size", "bytes": size}
-        case OnOff(on=on, off=off, rate=rate):
-            return {"kind": "on_off", "on": _law(on), "off": _law(off), "bps": rate or 0}
-        case RateTraffic(rate=rate, chunk=chunk):
-            return {"kind": "constant_rate", "bps": rate, "chunk_bytes": chunk}
-        case Poisson(size=law, interval=interval, load=load):
-            sizes = _law(law)
-            rate_hz = 10**9 / interval if interval else (load or 0) / (8 * _mean(sizes))
-            return {"kind": "poisson", "rate_hz": rate_hz, "size": sizes}
-        case RequestResponse(request=request, response=response, think=think):
-            return {
-                "kind": "request_response",
-                "request": _law(request),
-                "response": _law(response),
-                "think": _law(think),
-            }
-
-
-_AnyTime = ConstantTime | UniformTime | ExponentialTime | ParetoTime | EmpiricalTime
-_AnySize = ConstantSize | UniformSize | ExponentialSize | ParetoSize | EmpiricalSize
-
-
-def _law(law: _AnyTime | _AnySize) -> dict[str, Any]:
-    """A law in seconds or bytes."""
-    time = isinstance(law, _AnyTime)
-
-    def number(value: int) -> float:
-        return value / 10**9 if time else float(value)
-
-    match law:
-        case ConstantTime(value=value) | ConstantSize(value=value):
-            return {"kind": "constant", "value": number(value)}
-        case UniformTime(low=low, high=high) | UniformSize(low=low, high=high):
-            return {"kind": "uniform", "low": number(low), "high": number(high)}
-        case ExponentialTime(mean=mean) | ExponentialSize(mean=mean):
-            return {"kind": "exponential", "mean": number(mean)}
-        case EmpiricalTime(values=values) | EmpiricalSize(values=values):
-            return {"kind": "empirical", "values": [number(v) for v in values]}
-        case _:
-            pareto = {"kind": "pareto", "mean": number(law.mean), "shape": law.shape}
-            return pareto if law.max is None else {**pareto, "max": number(law.max)}
-
-
-def _mean(law: Mapping[str, Any]) -> float:
-    """Mean of a law; that of a Pareto law is the one before `max` cuts it."""
-    match law["kind"]:
-        case "constant":
-            return float(law["value"])
-        case "uniform":
-            return float(law["low"] + law["high"]) / 2
-        case "empirical":
-            return float(sum(law["values"])) / len(law["values"])
-        case _:
-            return float(law["mean"])
 
 
 def _probes(scenario: Scenario, ways: Sequence[_Way]) -> list[dict[str, Any]]:
@@ -595,9 +551,10 @@ def _check_memory(
     scenario: Scenario, links: Sequence[dict[str, Any]], ways: Sequence[_Way], available: int
 ) -> None:
     """Refuse what cannot fit: state per flow, packets in flight, recorded rows and traces."""
+    users = sum(f.count * f.traffic.count for f in scenario.flows if isinstance(f.traffic, Users))
     count = sum(flow.count for flow in scenario.flows)
     rows = scenario.duration // scenario.interval if scenario.interval else 0
-    of_flows = count * (_FLOW_BYTES + rows * _ROW_BYTES)
+    of_flows = count * (_FLOW_BYTES + rows * _ROW_BYTES) + users * _FLOW_BYTES
     # What the narrowest link does not carry cannot be in flight behind it.
     rates = [link["capacity"]["bps"] for link in links if link["capacity"]["kind"] == "constant"]
     longest_ns = max((way.rtt_ns for way in ways), default=0)

@@ -14,6 +14,7 @@ from dumbbell._errors import ScenarioError, suggest
 from dumbbell._scenario_flows import Flow, Probe
 from dumbbell._scenario_links import Path
 from dumbbell._scenario_types import Items, Model, PositiveTime, Time, fail
+from dumbbell._scenario_users import UserRecord, Users
 from dumbbell._topologies import AnyTopology
 from dumbbell._units import RATE_EXPECTED, TIME_EXPECTED
 from dumbbell.mesonet._parameters import Mesonet
@@ -44,6 +45,8 @@ class Scenario(Model):
     """The network and users of NIST SP 500-282."""
     flows: Items[Flow] = ()
     probes: Items[Probe] = ()
+    users: UserRecord | None = None
+    """What is recorded of flows whose traffic is users."""
     capture: bool = False
     """Record every packet at every link, for pcapng."""
     hop_by_hop: bool = False
@@ -59,6 +62,10 @@ class Scenario(Model):
         if len(networks) != 1:
             key = networks[1] if networks else "path"
             fail("expected either [path], [topology] or [mesonet]", key)
+        if self.mesonet is not None:
+            for i, flow in enumerate(self.flows):
+                if isinstance(flow.traffic, Users):
+                    fail("[mesonet] has its own users", f"flows[{i}].traffic")
         if self.warmup >= self.duration:
             fail("expected a time before the end (duration)", "warmup")
         if not self.flows and not self.probes and self.mesonet is None:
@@ -80,7 +87,8 @@ class Scenario(Model):
                 fail("the last of these flows would start after its stop", f"{key}.stagger")
         for end, node in (("from", item.from_), ("to", item.to)):
             if self.path is not None and node is not None:
-                fail("only a [topology] has nodes", f"{key}.{end}", value=node)
+                shown = node if isinstance(node, str) else None
+                fail("only a [topology] has nodes", f"{key}.{end}", value=shown)
             if self.path is None and node is None:
                 fail("missing; expected the name of a node", f"{key}.{end}")
 

@@ -7,10 +7,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from dumbbell._errors import suggest
+from dumbbell._scenario_laws import SizeLaw, TimeLaw
 from dumbbell._scenario_links import Loss
 from dumbbell._scenario_types import (
-    Items,
     Model,
+    Name,
     PacketSize,
     Payload,
     PositiveTime,
@@ -19,105 +20,8 @@ from dumbbell._scenario_types import (
     Time,
     fail,
 )
+from dumbbell._scenario_users import Destinations, Users
 from dumbbell._units import parse_dscp
-
-Name = Annotated[str, Field(min_length=1, max_length=100)]
-_Shape = Annotated[float, Field(gt=1, le=1000, allow_inf_nan=False)]
-
-
-class ConstantTime(Model):
-    kind: Literal["constant"]
-    value: Time
-
-
-class UniformTime(Model):
-    kind: Literal["uniform"]
-    low: Time
-    high: Time
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.high < self.low:
-            fail("expected at least low", "high")
-        return self
-
-
-class ExponentialTime(Model):
-    kind: Literal["exponential"]
-    mean: PositiveTime
-
-
-class ParetoTime(Model):
-    kind: Literal["pareto"]
-    mean: PositiveTime
-    """Mean before `max` cuts the samples."""
-    shape: _Shape
-    max: PositiveTime | None = None
-
-
-class EmpiricalTime(Model):
-    kind: Literal["empirical"]
-    values: Annotated[Items[Time], Field(min_length=1)]
-
-
-class ConstantSize(Model):
-    kind: Literal["constant"]
-    value: Size
-
-
-class UniformSize(Model):
-    kind: Literal["uniform"]
-    low: Size
-    high: Size
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.high < self.low:
-            fail("expected at least low", "high")
-        return self
-
-
-class ExponentialSize(Model):
-    kind: Literal["exponential"]
-    mean: Size
-
-
-class ParetoSize(Model):
-    kind: Literal["pareto"]
-    mean: Size
-    """Mean before `max` cuts the samples."""
-    shape: _Shape
-    max: Size | None = None
-
-
-class EmpiricalSize(Model):
-    kind: Literal["empirical"]
-    values: Annotated[Items[Size], Field(min_length=1)]
-
-
-def _law(value: Any) -> Any:
-    if isinstance(value, str) or (value == 0 and not isinstance(value, bool)):
-        return {"kind": "constant", "value": value}
-    return value
-
-
-_constant = BeforeValidator(_law, json_schema_input_type=Any)
-TimeLaw = Annotated[
-    Annotated[
-        ConstantTime | UniformTime | ExponentialTime | ParetoTime | EmpiricalTime,
-        Field(discriminator="kind"),
-    ],
-    _constant,
-]
-"""A time, or a random law of times."""
-SizeLaw = Annotated[
-    Annotated[
-        ConstantSize | UniformSize | ExponentialSize | ParetoSize | EmpiricalSize,
-        Field(discriminator="kind"),
-    ],
-    _constant,
-]
-"""A size, or a random law of sizes."""
 
 
 class Bulk(Model):
@@ -185,7 +89,7 @@ def _traffic(value: Any) -> Any:
 
 Traffic = Annotated[
     Annotated[
-        Bulk | SizeTraffic | OnOff | RateTraffic | Poisson | RequestResponse,
+        Bulk | SizeTraffic | OnOff | RateTraffic | Poisson | RequestResponse | Users,
         Field(discriminator="kind"),
     ],
     BeforeValidator(_traffic, json_schema_input_type=Any),
@@ -294,8 +198,8 @@ class Flow(Model):
     """The host that receives. Default of both, in a topology: the nodes `from` and `to`."""
     from_: Annotated[Name | None, Field(alias="from")] = None
     """Node of a topology that sends."""
-    to: Name | None = None
-    """Node of a topology that receives."""
+    to: Name | Destinations | None = None
+    """Node of a topology that receives; of users a list of nodes, which may have weights."""
     ecn: Ecn | None = None
     """true ("auto"): as the controller asks, mostly "classic" (RFC 3168); false ("off"): none;
     "ce-state" ("dctcp"): ECE tells the CE state of what it acknowledges (RFC 8257); "accurate":
@@ -325,6 +229,12 @@ class Flow(Model):
     """Tail loss probe (RFC 8985)."""
     handshake: bool = True
     """Begin with a SYN exchange."""
+    syn_timeout: PositiveTime = 1_000_000_000
+    """First timeout of a SYN; each further one is twice as long."""
+    syn_tries: Annotated[int, Field(ge=1, le=100)] | None = None
+    """SYNs after which a connection is given up; default: never."""
+    max_rate: Rate | None = None
+    """IP bits a second above which it never sends: that of the host's interface."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -339,6 +249,8 @@ class Flow(Model):
                 fail('udp needs traffic = { kind = "rate", rate = ... }', "traffic")
         if self.stop is not None and self.stop <= self.start:
             fail("expected a time after start", "stop")
+        if isinstance(self.to, tuple) and not isinstance(self.traffic, Users):
+            fail('only traffic of kind "users" has more than one destination', "to")
         return self
 
     @property

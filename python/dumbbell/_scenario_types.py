@@ -156,6 +156,8 @@ Payload = Annotated[
 ]
 """Bytes of payload in one packet."""
 
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(ge=0, le=1)]
 """A probability from 0 to 1."""
 

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from dumbbell._errors import suggest
-from dumbbell._scenario_flows import Name
-from dumbbell._scenario_types import Fraction, Items, Model, PositiveTime, Time, fail
+from dumbbell._scenario_types import Fraction, Items, Model, Name, PositiveTime, Time, fail
 from dumbbell.mesonet._topology import LINKS, Class, access_routers, routers
 
 Positive = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
