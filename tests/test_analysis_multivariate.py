@@ -95,6 +95,20 @@ def test_components_of_iris_have_the_published_shares() -> None:
     assert found.explained.loc["species", "PC1"] == pytest.approx(part)
 
 
+def test_a_response_that_is_often_missing_does_not_take_the_runs_with_it() -> None:
+    frame = iris()
+    responses = list(frame.columns[:4])
+    often = frame["sepal l"].where(frame.index % 5 != 0)
+    seldom = frame["sepal l"].where(frame.index != 7)
+    found = components(frame.assign(often=often), [*responses, "often"])
+    assert found.dropped == ("often",)
+    assert found.left_out == 0
+    assert found.shares.round(4).tolist() == [0.7296, 0.2285, 0.0367, 0.0052]
+    found = components(frame.assign(seldom=seldom), [*responses, "seldom"])
+    assert found.left_out == 1
+    assert len(found.scores) == 149
+
+
 def test_data_of_rank_two_have_two_components() -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.normal(size=(40, 2)) @ rng.normal(size=(2, 6))).add_prefix("y")

@@ -19,6 +19,7 @@ from dumbbell._cli import run_command
 from dumbbell._errors import UsageError
 from dumbbell.analysis.correlation import correlations
 from dumbbell.analysis.report import Picture, Section, write_report
+from dumbbell.analysis.stored import stored_study
 from dumbbell.analysis.study import Plan, study_report, study_sections
 
 FACTORS = ("rate", "rtt", "buffer", "cc")
@@ -301,3 +302,20 @@ def test_a_browser_shows_every_figure(report: Path, page: Page, tmp_path: Path) 
         timeout=110,
     )
     assert f"<title>{len(page.of('img'))}</title>" in done.stdout
+
+
+def test_conditions_are_numbered_in_the_order_of_the_design(study: Path, tmp_path: Path) -> None:
+    """In Yates' order, rate alternates fastest: 5 and 20 Mbit/s at 20 ms, then at 60 ms; whatever
+    the order of the runs."""
+    text = (study.parent / "study.toml").read_text(encoding="utf-8")
+    random = tmp_path / "random.toml"
+    random.write_text('order = "random"\nseed = 3\n' + text, encoding="utf-8")
+    out = tmp_path / "runs"
+    assert run_command(["study", "run", str(random), "--out", str(out), "-q"]) == 0
+    stored = stored_study(out, algorithm="cc")
+    assert stored.frame["rate"].tolist() != ["5Mbit", "20Mbit"] * 4
+    sections, _ = study_sections(stored.frame, stored.plan)
+    conditions = sections[0].tables["Conditions"]
+    assert conditions["rate"].to_dict() == {1: "5Mbit", 2: "20Mbit", 3: "5Mbit", 4: "20Mbit"}
+    assert conditions["rtt"].to_dict() == {1: "20ms", 2: "20ms", 3: "60ms", 4: "60ms"}
+    assert ("design", "full") in stored.facts

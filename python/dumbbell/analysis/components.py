@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 _MOST_ARROWS = 12
 _MOST_LABELS = 80
 _LEAST_SHARE = 0.01
+_MOST_MISSING = 0.1
 
 
 @dataclass(frozen=True)
 class Components:
     """`shares` of the variance by component ("PC1", ...); `loadings` (response, component) and
     `scores` (run, component); `explained` (factor, component) is the share of a component's
-    variance that lies between the levels of a factor."""
+    variance that lies between the levels of a factor. `left_out` counts runs with missing values,
+    `dropped` names responses that are constant or often missing."""
 
     shares: pd.Series
     loadings: pd.DataFrame
@@ -36,6 +38,7 @@ class Components:
     levels: pd.DataFrame
     labels: tuple[str, ...]
     left_out: int
+    dropped: tuple[str, ...]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -78,6 +81,8 @@ class Components:
                 text += f", and {factor} explains {100 * part:.0f} % of it"
         if self.left_out:
             text += f". {self.left_out} runs with missing values are left out"
+        if self.dropped:
+            text += f". Constant or often missing, and left out: {listed(self.dropped)}"
         return f"{text}."
 
     def figure(self, *, colour: str | None = None) -> Figure:
@@ -182,12 +187,15 @@ def components(
 ) -> Components:
     """Principal components of the standardised responses (mean 0, standard deviation 1).
 
-    Constant responses, runs with missing values and components without variance are left out. The
-    sign of a component is such that its largest loading is positive. `label` is the column that
-    names points, `factors` those that may explain components. Raises UsageError.
+    Responses that are constant or missing in more than a tenth of the runs, then runs with missing
+    values, and components without variance are left out. The sign of a component is such that its
+    largest loading is positive. `label` is the column that names points, `factors` those that may
+    explain components. Raises UsageError.
     """
     check_columns(frame, [*([label] if label else []), *factors])
     values = response_values(frame, responses)
+    sparse = values.columns[values.isna().mean() > _MOST_MISSING]
+    values = values.drop(columns=sparse)
     complete = values.notna().all(axis=1)
     kept = varying(values[complete])
     if kept.shape[0] < 2 or kept.shape[1] < 1:
@@ -210,6 +218,7 @@ def components(
         levels=levels,
         labels=tuple(frame.loc[complete, label].astype(str)) if label else ("",) * len(kept),
         left_out=int((~complete).sum()),
+        dropped=tuple(name for name in responses if name not in kept.columns),
     )
 
 

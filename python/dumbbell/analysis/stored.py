@@ -15,6 +15,7 @@ from dumbbell.analysis.study import Plan
 
 if TYPE_CHECKING:
     from dumbbell.mesonet._parameters import Mesonet
+    from dumbbell.studies._store import Store
     from dumbbell.studies._study import Study
 
 _MOST_SEEDS = 4
@@ -60,6 +61,7 @@ def stored_study(
         raise UsageError(f'algorithm "{algorithm}": expected a factor{suggest(algorithm, factors)}')
     status = status_of(store)
     study = _study(store.study_file())
+    order = None if study is None else _order(study, store)
     facts = [
         ("runs", f"{status['done']} of {status['runs']}"),
         ("failed", str(status["failed"])),
@@ -75,6 +77,7 @@ def stored_study(
         algorithm=algorithm,
         congestion=congestion,
         focus=tuple(focus),
+        order=order,
     )
     title = (study.title if study is not None else "") or Path(directory).resolve().name
     return StoredStudy(frame, _explained(plan, study), title, tuple(facts))
@@ -88,6 +91,16 @@ def _study(path: Path) -> Study | None:
         return Study.load(path)
     except DumbbellError:
         return None
+
+
+def _order(study: Study, store: Store) -> pd.DataFrame:
+    """Levels of the factors in the standard order of the design, however runs are ordered."""
+    return pd.DataFrame(
+        [
+            {column.name: column.stored(condition.labels[column.name]) for column in store.columns}
+            for condition in study.conditions()
+        ]
+    )
 
 
 def _seeds(frame: pd.DataFrame) -> str:

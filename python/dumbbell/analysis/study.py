@@ -38,7 +38,8 @@ class Plan:
     correlated ones. `goodput` and `flows` name the columns of alternate and of TCP flows, with
     `{group}` where the flow group stands; `files` gives the file type of each group; responses that
     are such goodputs are looked at apart. `levels` maps a factor with two levels to its low and its
-    high one, `meanings` a response to what it is.
+    high one, `meanings` a response to what it is. `order` has the factors' levels in the order that
+    conditions are numbered in, by default that of the runs.
     """
 
     factors: tuple[str, ...]
@@ -51,6 +52,7 @@ class Plan:
     files: Mapping[str, str] | None = None
     levels: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     meanings: Mapping[str, str] = field(default_factory=dict)
+    order: pd.DataFrame | None = None
 
     def filled(self, frame: pd.DataFrame) -> Plan:
         """The plan with what it does not say: algorithm, order of congestion, levels, flows."""
@@ -132,8 +134,7 @@ class _Work:
         ]
         self.frame = frame
         if CONDITION not in frame.columns and self.factors:
-            rows = frame.groupby(self.factors, sort=False, dropna=False).ngroup()
-            self.frame = frame.assign(**{CONDITION: rows + 1})
+            self.frame = frame.assign(**{CONDITION: self._numbers(frame)})
         self.averaged = self._over_algorithms()
         self.congestion: Congestion | None = None
         self.focus: list[str] = []
@@ -173,6 +174,13 @@ class _Work:
         if section is not None:
             self.sections.append(replace(section, title=title))
 
+    def _numbers(self, frame: pd.DataFrame) -> pd.Series:
+        """The number of each run's condition."""
+        order = frame if self.plan.order is None else self.plan.order
+        rows = order[self.factors].drop_duplicates().apply(tuple, axis=1)
+        number_of = {levels: i for i, levels in enumerate(rows, start=1)}
+        return frame[self.factors].apply(tuple, axis=1).map(number_of)
+
     def _over_algorithms(self) -> pd.DataFrame:
         """Mean over algorithms of the responses: one row a condition and replicate."""
         if self.plan.algorithm is None:
@@ -205,7 +213,7 @@ class _Work:
     def _conditions(self) -> Section | None:
         if not self.factors:
             return None
-        runs = self.frame.groupby(CONDITION, sort=False)
+        runs = self.frame.groupby(CONDITION)
         table = runs[self.factors].first().assign(runs=runs.size())
         readings, pictures = [], []
         algorithms = ""
