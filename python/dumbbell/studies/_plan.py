@@ -27,6 +27,7 @@ from dumbbell.studies.designs import (
 from dumbbell.studies.responses import Response, extract
 
 _PILOT_RUNS = 3
+_SHOWN = 8
 _PILOT_S = 5.0
 """Longest time that a run of the pilot gets; what is left of it is estimated."""
 
@@ -148,9 +149,14 @@ def pilot(study: Study, runs: Sequence[Run]) -> Pilot:
     again = [run for run in runs if run.factors == runs[0].factors and run.seed != runs[0].seed]
     if first and again and _try(again[0], study.measure.responses, result) == first:
         result.problems.append("replicates do not differ: nothing in the scenario is random")
-    for name in result.responses[0] if result.responses else ():
-        if all(math.isnan(values.get(name, math.nan)) for values in result.responses):
-            result.problems.append(f"{name}: without a value in each run of the pilot")
+    unknown = [
+        name
+        for name in (result.responses[0] if result.responses else ())
+        if all(math.isnan(values.get(name, math.nan)) for values in result.responses)
+    ]
+    if unknown:
+        shown = ", ".join(unknown[:_SHOWN]) + (", ..." if len(unknown) > _SHOWN else "")
+        result.problems.append(f"without a value in each run of the pilot: {shown}")
     return result
 
 

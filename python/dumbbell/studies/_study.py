@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from dumbbell.studies.designs import Design
 
 READY = Path(__file__).parent / "ready"
+_CHECK_S = 2.0
+"""For so long all conditions are laid out, and then only those with a new level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +197,16 @@ class Study(Model):
                 yield name, factor.level(name, index)
 
     def runs(self) -> list[Run]:
-        """All runs in the order of the plan, each of their scenarios checked.
+        """All runs in the order of the plan, with their scenarios checked.
 
+        Every scenario is validated. What shows only when the network is laid out is looked at for
+        each level of each factor, and for all conditions where that takes a few seconds at most.
         Raises ScenarioError, of the factor and level that is wrong.
         """
         conditions = self.conditions()
         if len(conditions) * self.replicates > MOST_RUNS:
             raise self.error("replicates", f"expected at most {MOST_RUNS} runs in all")
-        base = self.base()
-        checked = [self._checked(condition, *base) for condition in conditions]
+        checked = self._checked(conditions)
         planned = [
             (condition, scenario, replicate, self._seed_of(number, replicate, len(conditions)))
             for replicate in range(self.replicates)
@@ -256,19 +260,30 @@ class Study(Model):
         except UsageError as error:
             raise self.error("scenario", str(error)) from None
 
-    def _checked(
-        self, condition: Condition, base: dict[str, Any], file: str | None, directory: Path
-    ) -> _Checked:
-        changes = {k: v for level in condition.levels.values() for k, v in level.changes.items()}
-        try:
-            data = apply(base, changes)
-            data.pop("seed", None)
-            scenario = Scenario.from_dict(data, directory=directory)
-            prepared = prepare(scenario)
-        except ScenarioError as error:
-            raise self._blame(error, condition, base, file) from None
-        config = {key: value for key, value in prepared.config.items() if key != "seed"}
-        return _Checked(scenario.to_dict(), str(directory), _digest(config))
+    def _checked(self, conditions: Sequence[Condition]) -> list[_Checked]:
+        base, file, directory = self.base()
+        deadline = time.monotonic() + _CHECK_S
+        files = _Files(directory)
+        seen: set[tuple[str, object]] = set()
+        found = []
+        for condition in conditions:
+            data = dict(base)
+            levels = set(condition.labels.items())
+            try:
+                for level in condition.levels.values():
+                    data = apply(data, level.changes)
+                data.pop("seed", None)
+                scenario = Scenario.from_dict(data, directory=directory)
+                if not levels <= seen or time.monotonic() < deadline:
+                    prepare(scenario)
+            except ScenarioError as error:
+                raise self._blame(error, condition, base, file) from None
+            seen |= levels
+            given = scenario.to_dict()
+            content = {key: value for key, value in given.items() if key != "title"}
+            digest = _digest({"scenario": content, "files": files.of(content)})
+            found.append(_Checked(given, str(directory), digest))
+        return found
 
     def _blame(
         self, error: ScenarioError, condition: Condition, base: dict[str, Any], file: str | None
@@ -288,7 +303,7 @@ class Study(Model):
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A scenario of the plan, as given, and the hash of what the engine reads."""
+    """A scenario of the plan, as given, and the hash of it and of the files that it names."""
 
     data: dict[str, Any]
     directory: str
@@ -298,6 +313,34 @@ class _Checked:
         from dumbbell import __version__
 
         return _digest({"scenario": self.digest, "seed": seed, "version": __version__})[:16]
+
+
+class _Files:
+    """Hashes of the files that scenarios name: traces and graphs."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: dict[str, str] = {}
+
+    def of(self, node: Any) -> dict[str, str]:
+        """Hashes by name, for all files in these tables."""
+        if isinstance(node, list):
+            return {name: digest for item in node for name, digest in self.of(item).items()}
+        if not isinstance(node, dict):
+            return {}
+        found = {}
+        for key, value in node.items():
+            if key in ("trace", "file") and isinstance(value, str):
+                found[value] = self._digest(value)
+            else:
+                found |= self.of(value)
+        return found
+
+    def _digest(self, name: str) -> str:
+        if name not in self._known:
+            content = (self._directory / name).read_bytes()
+            self._known[name] = hashlib.sha256(content).hexdigest()
+        return self._known[name]
 
 
 def _digest(document: Any) -> str:
