@@ -266,6 +266,8 @@ def test_columns_that_would_have_one_name(tmp_path: Path) -> None:
     runs = make_runs(1)[:1]
     with pytest.raises(UsageError, match='factor "Seed": another column'):
         make_store(tmp_path / "s", [renamed(runs[0], "Seed")])
+    with pytest.raises(UsageError, match='response "CC": another column'):
+        Store.create(tmp_path / "r", tmp_path / "s.toml", runs, {"CC": "jain"})
     store = make_store(tmp_path / "t", runs)
     with pytest.raises(UsageError, match='response "X1"'):
         do_runs(store, runs, lambda run: Outcome(run, {"X1": 1.0}), Threads(1))

@@ -366,14 +366,16 @@ def _plan(study: Path, runs: Sequence[Run], responses: Any) -> dict[str, Any]:
 
     names = list(runs[0].factors) if runs else []
     columns = [Column.of(name, [run.factors[name] for run in runs]) for name in names]
-    seen = {name.casefold() for name in RESERVED}
-    for name in names:
-        if name.casefold() in seen:
+    # Names of columns are the same in SQL whatever their case.
+    taken = {name.casefold() for name in RESERVED}
+    measured = responses if isinstance(responses, list | tuple | dict) else ()
+    for kind, name in [*(("factor", n) for n in names), *(("response", n) for n in measured)]:
+        if name.casefold() in taken:
             raise UsageError(
-                f"{study.name}: factor {show_value(name)}: another column of the results is "
-                f"called so; expected none of {', '.join(RESERVED)}"
+                f"{study.name}: {kind} {show_value(name)}: another column of the results is called "
+                f"so; {', '.join(RESERVED)} are those of every study"
             )
-        seen.add(name.casefold())
+        taken.add(name.casefold())
     return {
         "version": __version__,
         "file": str(study),
