@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from controller_figures import queue as figure_queue
-from pydantic import BaseModel, TypeAdapter
+from pydantic import AliasChoices, BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from queue_figures import load as figure_load
 
 from dumbbell import _pages
 from dumbbell._registry import builtin
 from dumbbell._scenario import Scenario
+from dumbbell.mesonet._parameters import Mesonet
+from dumbbell.mesonet._responses import catalogue
 from dumbbell.studies import Study
 from dumbbell.studies.responses import METRICS
 
@@ -47,6 +49,8 @@ def write_all(docs: Path) -> None:
     texts = {
         tables / "scenario.md": tables_of(Scenario, 2),
         tables / "study.md": tables_of(Study, 3),
+        tables / "mesonet.md": tables_of(Mesonet, 3),
+        tables / "mesonet-responses.md": mesonet_responses(),
         tables / "metrics.md": metrics_table(),
         tables / "controllers.md": _pages.CONTROLLERS.overview_table(registry.controllers),
         tables / "queues.md": _pages.QUEUES.overview_table(registry.queues),
@@ -103,9 +107,25 @@ def metrics_table() -> str:
     return "\n".join(["| metric | what |", "| --- | --- |", *rows, ""])
 
 
+def mesonet_responses() -> str:
+    """What is measured in the two experiments of [mesonet]."""
+    lines = []
+    for number, span in ((1, "tp1; the same are over tp2 and tp3"), (2, "the second half")):
+        lines += [f"### Responses of experiment {number}, over {span}", ""]
+        lines += ["| response | meaning | unit |", "| --- | --- | --- |"]
+        for one in catalogue(Mesonet(experiment=number)):
+            if not one.name.startswith(("tp2", "tp3")):
+                lines.append(_row((f"`{one.name}`", one.meaning, one.unit)))
+        lines.append("")
+    return "\n".join(lines)
+
+
 def _models(root: type[BaseModel]) -> list[type[BaseModel]]:
+    """A model and those in it; [mesonet] has a page of its own."""
     found = [root]
     for model in found:
+        if model is Mesonet and model is not root:
+            continue
         for field in model.model_fields.values():
             found += [m for m in _models_in(field.annotation) if m not in found]
     return found
@@ -122,13 +142,18 @@ def _model_section(model: type[BaseModel], root: type[BaseModel], level: int) ->
     lines = [f"{'#' * level} {_title(model)}", ""]
     if model is not root:
         lines += [" ".join(inspect.cleandoc(model.__doc__ or "").split()), ""]
+    if model is Mesonet and model is not root:
+        return "\n".join([*lines, "Its keys are on [its own page](mesonet.md).", ""])
     if fields := {n: f for n, f in model.model_fields.items() if not _is_tag(n, f)}:
         schema = model.model_json_schema(by_alias=True)["properties"]
         lines += ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
         for name, field in fields.items():
-            key = field.alias or name
-            value = _value(schema[key], list(_models_in(field.annotation)))
-            lines.append(_row((f"`{key}`", value, _default(field), field.description or "")))
+            keys = [field.alias or name]
+            if isinstance(field.validation_alias, AliasChoices):
+                keys = [str(choice) for choice in field.validation_alias.choices]
+            value = _value(schema[keys[0]], list(_models_in(field.annotation)))
+            cell = ", ".join(f"`{key}`" for key in keys)
+            lines.append(_row((cell, value, _default(field), field.description or "")))
     return "\n".join([*lines, ""])
 
 
@@ -154,6 +179,19 @@ _TITLES = {
     "Probe": "`[[probes]]`",
     "Overhead": "`overhead`",
     "Queue": "`queue`",
+    "Mesonet": "`[mesonet]`",
+    "LargerFiles": "`larger_files`",
+    "Jumbo": "`jumbo`",
+    "Speeds": "`speeds`",
+    "Assumptions": "`[mesonet.assumptions]`",
+    "PeriodOfRun": "`[[mesonet.periods]]`",
+    "GraphMl": "GraphML",
+    "Users": "Users",
+    "UserRecord": "`[users]`",
+    "Period": "`[[users.periods]]`",
+    "File": "`files`",
+    "Destination": "`to`",
+    "StartGroup": "`starts`",
     "Jitter": "`jitter`",
     "Reorder": "`reorder`",
 }
