@@ -342,6 +342,21 @@ def test_coexistence_worked_by_hand() -> None:
     assert ctcp_classes["share above"].to_dict() == {1: 0.0, 2: 1.0}
 
 
+def test_algorithms_are_compared_by_the_same_flow_groups() -> None:
+    """BIC has no flows of the slow group 2: it is left out for CTCP too, whose mean it would lower
+    from 30 to 20."""
+    rows = [
+        ("BIC", "1", 30.0, 30.0),
+        ("BIC", "2", np.nan, 10.0),
+        ("CTCP", "1", 30.0, 30.0),
+        ("CTCP", "2", 10.0, 10.0),
+    ]
+    table = pd.DataFrame(rows, columns=["algorithm", "group", "alternate", "tcp"])
+    found = coexistence(table.assign(condition=1))
+    assert found.points["tcp"].tolist() == [30, 30]
+    assert found.table["unfairness index"].tolist() == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "published"), [("1a", "1b", 0.949), ("2a", "2b", 0.996), ("2a", "2c", 0.932)]
 )

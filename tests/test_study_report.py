@@ -114,6 +114,7 @@ def test_all_analyses_that_apply_are_there(page: Page) -> None:
         "half-normal-plots",
         "analysis-of-variance",
         "principal-components",
+        "algorithms-in-pairs",
         "clusters-of-algorithms",
         "algorithms-that-differ",
         "responses-by-condition",
@@ -131,6 +132,10 @@ def test_numbers_are_those_that_were_planted(page: Page) -> None:
     assert effects.loc[("delay", "rate"), "effect"] == pytest.approx(6)
     assert effects.loc[("delay", "rtt"), "effect"] == pytest.approx(-4)
     assert effects.loc[("delay", "buffer"), "effect"] == pytest.approx(0, abs=1e-9)
+    pairs = table(page, "algorithms-in-pairs-pairs.csv").set_index(["response", "cc"])
+    assert pairs.loc[("loss_ratio", "bbr"), "pairs"] == 8
+    # Three times as much in four of eight conditions, on 0.04 / 5 and 0.04 / 20.
+    assert pairs.loc[("loss_ratio", "bbr"), "difference"] == pytest.approx(0.005, rel=0.05)
     flags = table(page, "algorithms-that-differ-flags-both-filters.csv").set_index("algorithm")
     # Four conditions have the small buffer; with 4 algorithms G is at most 1.5, critical 1.481.
     assert flags.loc["bbr", ["high", "low"]].tolist() == [4, 0]

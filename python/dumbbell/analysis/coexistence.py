@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dumbbell._errors import UsageError
 from dumbbell.analysis._analysis import p_text
 from dumbbell.analysis._style import SMALL, TITLE, hide_rest, looks
 from dumbbell.analysis.congestion import Congestion
@@ -163,15 +164,19 @@ def coexistence(
 ) -> Coexistence:
     """Compare the goodput of each algorithm's flows with that of the TCP flows beside them.
 
-    `table` is one that `goodputs` makes, or has one row for each `condition` and `algorithm` with
-    the columns `alternate` and `tcp`. Rows of a condition (flow groups, of which both goodputs are
-    known) are averaged; those of one file type only, where `table` is cut to it. Raises UsageError.
+    `table` is one that `goodputs` makes, perhaps cut to one file type, or has one row for each
+    `condition` and `algorithm` with the columns `alternate` and `tcp`. The flow groups of a
+    condition are averaged, those alone of which every algorithm has both goodputs: else algorithms
+    would be compared by other groups. Raises UsageError.
     """
     check_goodputs(table)
     whole = table.dropna(subset=list(KINDS))
+    if "group" in table.columns:
+        having = whole.groupby(["condition", "group"], sort=False)["algorithm"]
+        whole = whole[having.transform("nunique") == table["algorithm"].nunique()]
     points = whole.groupby(["condition", "algorithm"], sort=False)[list(KINDS)].mean()
     if points.empty:
-        check_goodputs(points.reset_index())
+        raise UsageError("no flow group has goodputs of alternate and TCP flows of all algorithms")
     names = tuple(name for name in table["algorithm"].unique())
     names = tuple(name for name in names if name in points.index.get_level_values(1))
     return Coexistence(points.reset_index(), names, unit, congestion)

@@ -45,8 +45,9 @@ def stored_study(
     `responses` those to analyse (default: all) and `focus` those to show in detail. Raises
     UsageError.
     """
+    from dumbbell.studies._rows import RESERVED
     from dumbbell.studies._status import status_of
-    from dumbbell.studies._store import RESERVED, Store
+    from dumbbell.studies._store import Store
 
     store = Store.open(directory)
     frame = store.frame()

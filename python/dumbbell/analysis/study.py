@@ -155,6 +155,8 @@ class _Work:
             self._do("Sensitivity", self._sensitivity)
         if len(self.responses) > 1:
             self._do("Principal components", lambda: self._components(self.responses))
+        if self.plan.algorithm is not None and self.factors:
+            self._do("Algorithms in pairs", self._paired)
         if self.many:
             self._do("Clusters of algorithms", self._clusters)
             self._do("Algorithms that differ", self._outliers)
@@ -203,6 +205,11 @@ class _Work:
         names += [name for name in self.responses if name not in names]
         return names[:_MOST_IN_FOCUS]
 
+    def _what(self, response: str) -> str:
+        """A response's name, and what it is where that is known."""
+        meaning = self.plan.meanings.get(response)
+        return f"{response} ({meaning.rstrip('.')})" if meaning else response
+
     def _measure(self) -> list[str]:
         return [self.plan.congestion] if self.plan.congestion else []
 
@@ -231,7 +238,7 @@ class _Work:
                 classes=max(2, min(_MOST_CLASSES, len(table) // _LEAST_IN_CLASS)),
             )
             readings.append(self.congestion.reading())
-            text = f"{self.plan.congestion} of each condition (mean over runs), coloured by class."
+            text = f"{self._what(self.plan.congestion)}: mean over runs, coloured by class."
             pictures.append(Picture(self.congestion.figure(), text))
             table = table.join(self.congestion.table.add_prefix("congestion "))
         return Section("", readings, pictures, {"Conditions": table})
@@ -269,7 +276,7 @@ class _Work:
         levels = self.plan.levels
         found = interactions(self.averaged, self.focus, self.two_level, levels=levels)
         pictures = [
-            Picture(found.figure(name), f"{name}: parallel lines mean no interaction.")
+            Picture(found.figure(name), f"{self._what(name)}: parallel lines mean no interaction.")
             for name in self.focus[:1]
         ]
         readings = [found.reading(name) for name in self.focus]
@@ -283,7 +290,7 @@ class _Work:
         for name in self.focus:
             plot = effects_plot(self.averaged, name, self.two_level, levels=self.plan.levels)
             readings.append(plot.reading())
-            caption = f"{name}: effects that noise would not make lie off the line."
+            caption = f"{self._what(name)}: effects that noise would not make lie off the line."
             pictures.append(Picture(plot.figure(), caption))
             tables[f"Effects on {name}"] = plot.table
         return Section("", readings, pictures, tables)
@@ -302,7 +309,9 @@ class _Work:
                 # Without replicates, the interactions are the error.
                 found = anova(self.frame, name, factors, order=1)
             readings.append(found.reading())
-            pictures.append(Picture(found.figure(), f"What explains the variation in {name}."))
+            pictures.append(
+                Picture(found.figure(), f"What explains the variation in {self._what(name)}.")
+            )
             tables[f"Analysis of variance of {name}"] = found.table
         return Section("", readings, pictures, tables)
 
@@ -313,7 +322,9 @@ class _Work:
         for name in self.focus:
             found = given_data(self.averaged, name, self.space_filling)
             readings.append(found.reading())
-            pictures.append(Picture(found.figure(), f"{name}: the longer, the more it matters."))
+            pictures.append(
+                Picture(found.figure(), f"{self._what(name)}: the longer, the more it matters.")
+            )
             tables[f"Sensitivity of {name}"] = found.table
         return Section("", readings, pictures, tables)
 
@@ -335,6 +346,25 @@ class _Work:
             )
         tables = {"Components": found.table, "Loadings": found.loadings.rename_axis("response")}
         return Section("", [found.reading()], pictures, tables)
+
+    def _paired(self) -> Section:
+        from dumbbell.analysis.multiplicity import adjust
+        from dumbbell.analysis.paired import paired
+
+        algorithm = str(self.plan.algorithm)
+        pair = [CONDITION, *(["replicate"] if "replicate" in self.frame.columns else [])]
+        readings, pictures, tests = [], [], []
+        for name in self.focus:
+            found = paired(self.frame, name, algorithm, pair)
+            readings.append(found.reading())
+            caption = f"{self._what(name)}: differences between runs that have all else in common."
+            pictures.append(Picture(found.figure(), caption))
+            tests.append(found.table.reset_index().assign(response=name, baseline=found.baseline))
+        table = pd.concat(tests, ignore_index=True)
+        head = ["response", algorithm, "baseline"]
+        table = table[[*head, *(name for name in table.columns if name not in head)]]
+        adjusted = adjust(table)
+        return Section("", [*readings, adjusted.reading()], pictures, {"Pairs": adjusted.table})
 
     def _clusters(self) -> Section:
         from dumbbell.analysis.clustering import clusters
@@ -370,7 +400,7 @@ class _Work:
         pictures = [
             Picture(
                 response_bars(self.frame, name, **self._compared()),
-                f"{name}: bars are the mean over algorithms, points the algorithms.",
+                f"{self._what(name)}: bars are the mean over algorithms, points the algorithms.",
             )
             for name in self.focus
         ]
