@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ pytest.importorskip("dumbbell._core", reason="the engine is not built")
 
 import dumbbell
 from dumbbell._cli import run_command
-from dumbbell._errors import ScenarioError, UsageError
+from dumbbell._errors import MissingExtraError, ScenarioError, UsageError
 from dumbbell._results import Result
 from dumbbell._scenario import Scenario, read_toml
 from dumbbell.studies import Run, Study
@@ -502,6 +503,21 @@ def test_what_goes_wrong_in_a_run_is_its_outcome() -> None:
     assert outcome.responses == {}
     assert outcome.error is not None
     assert 'there is no "nobody"' in outcome.error
+
+
+def test_without_series_their_metrics_have_no_value() -> None:
+    made = study(scenario={**SCENARIO, "interval": 0}, responses="all")
+    outcome = made.measure(made.runs()[0])
+    assert outcome.error is None
+    unknown = {name for name, value in outcome.responses.items() if math.isnan(value)}
+    assert {"rate_variation", "rate_drop_max", "delta_fair_time_s"} <= unknown
+    assert "goodput_mean_bps" not in unknown
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydoe", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dumbbell\[study\]'"):
+        study().runs()
 
 
 def test_responses_that_a_scenario_brings_are_taken_whole() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from dumbbell._errors import DumbbellError, ScenarioError, UsageError, suggest
+from dumbbell._errors import DumbbellError, MissingExtraError, ScenarioError, UsageError, suggest
 from dumbbell._run import prepare, preset_file
 from dumbbell._scenario import Scenario, _explain, read_toml, show_key, split_key
 from dumbbell._scenario_types import Items, Model, fail
@@ -160,11 +160,15 @@ class Study(Model):
             raise self.error("responses", str(error)) from None
 
     def build_design(self) -> Design:
-        """The design, without what is crossed with it. Raises ScenarioError."""
+        """The design, without what is crossed with it. Raises ScenarioError, MissingExtraError."""
         try:
             return self.design.build(self, self.columns)
         except UsageError as error:
             raise self.error("design", str(error)) from None
+        except ModuleNotFoundError as error:
+            if error.name not in ("numpy", "pydoe", "scipy"):
+                raise
+            raise MissingExtraError("a study", "study") from None
 
     def conditions(self) -> list[Condition]:
         """The points of the plan: row by row of the design, and in each all levels of the crossed

@@ -385,6 +385,8 @@ def _queue_delay(result: Result, what: str) -> float:
 
 
 def _completions(result: Result) -> list[float]:
+    if "completions" not in result.tables():
+        return []
     warmup_s = result.config["warmup_ns"] / 1e9
     table = require_pyarrow("completion times").table(result.table("completions"))
     starts, durations = (table.column(name).to_pylist() for name in ("start_s", "duration_s"))
@@ -393,7 +395,9 @@ def _completions(result: Result) -> list[float]:
 
 def _series(result: Result, *, whole: bool = False) -> list[tuple[str, list[float]]]:
     """Goodput of each interval of the chosen flows, from the warm-up or their start to their stop,
-    or over the `whole` run."""
+    or over the `whole` run. None where the run has no series."""
+    if not result.config["interval_ns"] or "flow_series" not in result.tables():
+        return []
     table = require_pyarrow("metrics of time series").table(result.table("flow_series"))
     names, times, rates = (table.column(c).to_pylist() for c in ("flow", "t", "goodput_bps"))
     found: dict[str, list[float]] = {flow["id"]: [] for flow in _chosen(result)}
