@@ -173,7 +173,7 @@ def test_full_disk_is_one_line(
 
     call(capsys, "run", study, "--shard", "1/2", "-q")
     with monkeypatch.context() as patch:
-        patch.setattr("dumbbell.studies._store.os.fsync", full)
+        patch.setattr("dumbbell.studies._claims.os.fsync", full)
         status, out, err = call(capsys, "resume", "s.study")
     assert (status, out) == (2, "")
     assert err == (

@@ -14,6 +14,7 @@ pytest.importorskip("duckdb")
 pytest.importorskip("pyarrow")
 
 from dumbbell._errors import UsageError
+from dumbbell.studies import _reading
 from dumbbell.studies._batch import write_job_array
 from dumbbell.studies._contract import Outcome, Run
 from dumbbell.studies._executors import Threads
@@ -181,7 +182,7 @@ def full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(fd, data)
 
-    monkeypatch.setattr("dumbbell.studies._store.os.write", limited)
+    monkeypatch.setattr("dumbbell.studies._claims.os.write", limited)
 
 
 def test_full_disk_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,6 +292,36 @@ def test_status_counts_and_groups_errors(tmp_path: Path) -> None:
     error = {"error": "ValueError: no such controller", "runs": 4, "first": 2}
     assert status["errors"] == [error]
     assert status["left_s"] == pytest.approx(12 / status["rate_per_s"])
+
+
+def test_runs_are_gathered_once_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is the same from single files, when they are gathered, from what was gathered, and
+    with what has come since; runs that failed are not fixed in it."""
+    monkeypatch.setattr("dumbbell.studies._reading._MANY", 10)
+    runs = make_runs(3)
+    store = make_store(tmp_path / "s", runs)
+    do_runs(store, runs[:12], measure_in(tmp_path), Threads(1))
+    opened: list[int] = []
+    listing = _reading._parquet
+    monkeypatch.setattr(
+        "dumbbell.studies._reading._parquet", lambda f: opened.append(len(f)) or listing(f)
+    )
+    assert rows_of(store) == expected_rows(runs[:12])
+    do_runs(store, runs[:20], measure_in(tmp_path), Threads(1))
+    for _ in range(2):
+        opened.clear()
+        assert rows_of(store) == expected_rows(runs[:20])
+    # The file of 8 runs that were done first; 4 that failed and 8 that are new, of which 2 failed:
+    # more than ten, so they are gathered as well; then only those that failed are left.
+    assert opened == [1, 6]
+    do_runs(store, runs, measure_in(tmp_path, cured=True), Threads(1), retry_failed=True)
+    assert rows_of(store) == expected_rows(runs, cured=True)
+    assert rows_of(store) == expected_rows(runs, cured=True)
+    (tmp_path / "s" / "runs.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(UsageError, match=r"runs\.parquet"):
+        store.frame()
 
 
 def test_wrong_sql_is_one_line(tmp_path: Path) -> None:

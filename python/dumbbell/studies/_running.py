@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Self
 
 from dumbbell._errors import UsageError
+from dumbbell.studies._claims import Claim
 from dumbbell.studies._contract import Executor, Measure, Run
 from dumbbell.studies._executors import Threads, default_executor
-from dumbbell.studies._store import PLAN_FILE, Claim, Store, reason
+from dumbbell.studies._store import PLAN_FILE, Store, reason
 from dumbbell.studies._study import Study
 
 Progress = Callable[[int, int], None]
