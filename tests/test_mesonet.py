@@ -355,6 +355,11 @@ def test_scale() -> None:
         assert tenth.speed(router) * 10 == whole.speed(router)
         assert tenth.sources(router) * 10 == whole.sources(router)
         assert tenth.receivers(router) * 10 == whole.receivers(router)
+    interfaces = {
+        flow["transport"]["max_rate_bps"]
+        for flow in config(scale=0.1, assumptions={"scale_interfaces": True})["flows"]
+    }
+    assert interfaces == {96_000_000, 9_600_000}
 
 
 @pytest.mark.parametrize(

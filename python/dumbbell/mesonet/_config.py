@@ -166,7 +166,9 @@ class _Users:
     def transport(self, role: str, interface: str) -> dict[str, Any]:
         """The study's TCP: an ACK for each packet, no limit by the receiver, no HyStart."""
         mesonet, assumed = self.mesonet, self.mesonet.assumptions
-        speed = assumed.fast_interface if interface == "fast" else assumed.normal_interface
+        speed = exact(assumed.fast_interface if interface == "fast" else assumed.normal_interface)
+        if assumed.scale_interfaces:
+            speed *= exact(mesonet.scale)
         return {
             "kind": "tcp",
             "cc": self._controller(role),
@@ -177,7 +179,7 @@ class _Users:
             "tlp": assumed.tail_loss_probe,
             "syn_timeout_ns": assumed.syn_timeout,
             "syn_tries": assumed.syn_tries,
-            "max_rate_bps": bits_per_second(exact(speed)),
+            "max_rate_bps": bits_per_second(speed),
         }
 
     def _controller(self, role: str) -> dict[str, Any]:

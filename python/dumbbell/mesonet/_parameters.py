@@ -186,6 +186,8 @@ class Assumptions(Model):
     """p/ms of a source's fast interface: 960 Mbit/s."""
     normal_interface: Positive = 8.0
     """p/ms of a source's normal interface: 96 Mbit/s. Receivers are never the limit."""
+    scale_interfaces: bool = False
+    """Whether `scale` multiplies the interfaces' speeds too."""
     ack_cost: Literal["packet", "bytes"] = "packet"
     """What an ACK costs a router: as much as a data packet, or its bytes."""
     queue_per: Literal["router", "link"] = "router"

@@ -191,7 +191,7 @@ def _macroscopic(p: str) -> dict[str, tuple[str, str, _Value]]:
             lambda m: m.total(p, "alternate"),
         ),
         "output": (
-            "data packets that arrive",
+            "data packets, and SYNs, that arrive",
             "packets/interval",
             lambda m: m.per_interval(p, "arrived"),
         ),
@@ -239,7 +239,7 @@ def _experiment_1(mesonet: Mesonet) -> list[tuple[Described, _Value]]:
             found.append((Described(f"{period}.y{y}", meaning, unit), value))
     totals: list[tuple[str, str, _Value]] = [
         ("data packets sent", "packets", lambda m: m.total(WHOLE, "sent")),
-        ("data packets arrived", "packets", lambda m: m.total(WHOLE, "arrived")),
+        ("data packets, and SYNs, arrived", "packets", lambda m: m.total(WHOLE, "arrived")),
         ("flows connected", "flows", lambda m: m.total(WHOLE, "connected")),
         ("flows completed", "flows", lambda m: m.total(WHOLE, "completed")),
         (
