@@ -424,7 +424,7 @@ def test_catalogue() -> None:
     first, second = (catalogue(Mesonet(experiment=number)) for number in (1, 2))
     assert [d.name for d in first[:45]] == [f"tp1.y{y}" for y in range(1, 46)]
     assert len(first) == 3 * 45 + 5
-    assert len(second) == 16 + 48
+    assert len(second) == 16 + 2 * 48
     assert groups()[0] == ("movie", "very fast", "fast")
     assert groups()[8] == ("service-pack", "fast", "fast")
     assert groups()[23] == ("web", "typical", "normal")

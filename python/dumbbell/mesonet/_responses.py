@@ -1,10 +1,11 @@
 """The study's responses from what the engine records of users.
 
 Numbers of responses are those of NIST SP 500-282: 45 for each time period and five totals in
-experiment 1; 16, and the goodput of 24 groups of flows of either algorithm, in experiment 2. Of
-the four responses that experiment 1 has for each class of paths only the first, the goodput, is in
-the study's public documents; the other three are the number of completed flows, the standard
-deviation of their goodputs, and their mean size.
+experiment 1; 16, and the goodput of 24 groups of flows of either algorithm, in experiment 2, to
+which the number of completed flows of each is added. Of the four responses that experiment 1 has
+for each class of paths only the first, the goodput, is in the study's public documents; the other
+three are the number of completed flows, the standard deviation of their goodputs, and their mean
+size.
 """
 
 from __future__ import annotations
@@ -309,11 +310,22 @@ def _experiment_2(mesonet: Mesonet) -> list[tuple[Described, _Value]]:
         for y, (meaning, unit, value) in enumerate(numbered, start=1)
     ]
     for role in ("alternate", "tcp"):
-        for number, (file, path, interface) in enumerate(groups(), start=1):
-            meaning = f"goodput of {_FILE_NAMES[file]}, {path} path, {interface} interface, {role}"
-            described = Described(f"{role}.g{number}", meaning, "packets/s")
-            found.append((described, _group_goodput(p, role, file, path, interface)))
+        for number, group in enumerate(groups(), start=1):
+            found += _of_group(p, role, number, *group)
     return found
+
+
+def _of_group(
+    p: str, role: str, number: int, file: str, path: str, interface: str
+) -> list[tuple[Described, _Value]]:
+    def rows(m: _Measured) -> Iterator[Row]:
+        wanted = {"group": (f"{role}-{interface}",), "file": (file,), "class": _PATHS[path]}
+        return m.transfers(p, **wanted)
+
+    flows = f"{_FILE_NAMES[file]}, {path} path, {interface} interface, {role}"
+    goodput = Described(f"{role}.g{number}", f"goodput of {flows}", "packets/s")
+    count = Described(f"{role}.n{number}", f"completed flows: {flows}", "flows")
+    return [(goodput, lambda m: m.goodput(rows(m))), (count, lambda m: m.count(rows(m)))]
 
 
 def groups() -> list[tuple[str, str, str]]:
@@ -326,11 +338,6 @@ def _proportion(p: str, file: str) -> tuple[str, str, _Value]:
         return _ratio(m.count(m.transfers(p, file=(file,))), m.count(m.transfers(p)))
 
     return f"completed flows that are {_FILE_NAMES[file]}", "fraction", value
-
-
-def _group_goodput(p: str, role: str, file: str, path: str, interface: str) -> _Value:
-    wanted = {"group": (f"{role}-{interface}",), "file": (file,), "class": _PATHS[path]}
-    return lambda m: m.goodput(m.transfers(p, **wanted))
 
 
 def _rows(table: Mapping[str, Any]) -> list[Row]:
