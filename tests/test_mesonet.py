@@ -428,7 +428,7 @@ def test_catalogue() -> None:
     assert groups()[0] == ("movie", "very fast", "fast")
     assert groups()[8] == ("service-pack", "fast", "fast")
     assert groups()[23] == ("web", "typical", "normal")
-    assert len({d.name for d in first + second}) == 140 + 64
+    assert len({d.name for d in first + second}) == 140 + 112
 
 
 def test_a_small_run() -> None:
