@@ -7,6 +7,7 @@ import io
 import itertools
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,17 @@ def test_conditions_are_numbered_in_the_order_of_the_design(study: Path, tmp_pat
     assert conditions["rate"].to_dict() == {1: "5Mbit", 2: "20Mbit", 3: "5Mbit", 4: "20Mbit"}
     assert conditions["rtt"].to_dict() == {1: "20ms", 2: "20ms", 3: "60ms", 4: "60ms"}
     assert ("design", "full") in stored.facts
+
+
+def test_algorithms_keep_the_order_of_the_plan() -> None:
+    """Not that of the runs; the first is the baseline of pairs. Without one run, that is said."""
+    mixed = study_frame().dropna(subset="loss_ratio").sample(frac=1, random_state=4).iloc[1:]
+    sections, _ = study_sections(mixed, replace(PLAN, responses=("loss_ratio", "total")))
+    by_title = {section.title: section for section in sections}
+    counts = by_title["Clusters of algorithms"].tables["Who stands out"]
+    assert list(counts.index) == list(ALGORITHMS)
+    pairs = by_title["Algorithms in pairs"].tables["Pairs"]
+    assert set(pairs["baseline"]) == {"cubic"}
+    assert (
+        "1 of 32 pairs of condition and algorithm have no run" in by_title["Conditions"].readings[1]
+    )

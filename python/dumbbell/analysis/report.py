@@ -60,7 +60,8 @@ class _Shown:
     caption: str
     gist: str
     table: Table
-    names: int
+    words: list[int]
+    """Columns that stand left; numbers stand right."""
     rest: str
     file: str
     csv: str
@@ -148,10 +149,11 @@ def _shown(section: str, caption: str, table: pd.DataFrame) -> _Shown:
     named = [name for name in table.index.names if name is not None]
     flat = table.reset_index() if named else table
     rows = [[_cell(value) for value in row] for row in flat.head(SHOWN_ROWS).to_numpy(dtype=object)]
-    # Words stand left, numbers right; columns of words that follow each other from the first.
-    names = 0
-    while names < flat.shape[1] and not pd.api.types.is_numeric_dtype(flat.iloc[:, names]):
-        names += 1
+    words = [
+        place
+        for place in range(flat.shape[1])
+        if place < len(named) or not pd.api.types.is_numeric_dtype(flat.iloc[:, place])
+    ]
     head = [str(name) for name in flat.columns]
     rest = ""
     if len(flat) > SHOWN_ROWS:
@@ -162,7 +164,7 @@ def _shown(section: str, caption: str, table: pd.DataFrame) -> _Shown:
         caption,
         f"{len(flat)} row{'s' if len(flat) != 1 else ''}",
         Table(head, rows, colours),
-        max(names, len(named), 1),
+        words,
         rest,
         f"{section}-{part(caption)}.csv",
         f"data:text/csv;base64,{csv}",

@@ -92,7 +92,7 @@ def study_sections(frame: pd.DataFrame, plan: Plan) -> tuple[list[Section], list
     constant = [name for name in plan.responses if name not in measured.columns]
     if measured.empty:
         raise UsageError("no response differs between runs")
-    work = _Work(_plain_levels(frame, plan), replace(plan, responses=tuple(measured.columns)))
+    work = _Work(_in_order(frame, plan), replace(plan, responses=tuple(measured.columns)))
     work.run()
     if constant:
         work.left_out.append(
@@ -134,7 +134,8 @@ class _Work:
         ]
         self.frame = frame
         if CONDITION not in frame.columns and self.factors:
-            self.frame = frame.assign(**{CONDITION: self._numbers(frame)})
+            numbered = frame.assign(**{CONDITION: self._numbers(frame)})
+            self.frame = numbered.sort_values(CONDITION, kind="stable")
         self.averaged = self._over_algorithms()
         self.congestion: Congestion | None = None
         self.focus: list[str] = []
@@ -230,6 +231,14 @@ class _Work:
             f"{len(self.frame)} runs{algorithms} in {len(table)} conditions that "
             f"{listed(self.varied) or 'nothing'} make."
         )
+        if self.plan.algorithm is not None:
+            cells = len(table) * self.frame[self.plan.algorithm].nunique()
+            empty = cells - len(self.frame[[CONDITION, self.plan.algorithm]].drop_duplicates())
+            if empty:
+                readings.append(
+                    f"{empty} of {cells} pairs of condition and algorithm have no run: means over "
+                    "algorithms are of those that there are."
+                )
         if self.plan.congestion is not None and len(table) > 1:
             self.congestion = congestion(
                 self.frame,
@@ -466,8 +475,16 @@ class _Work:
             raise UsageError(f"needs {many} with two levels")
 
 
-def _plain_levels(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Categories as plain values: groups are of what was run, in the order of the plan."""
+def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """The runs by the plan's order of algorithms, whatever order they were run in; categories as
+    plain values, so that groups are of what was run."""
+    if plan.algorithm is not None:
+        column = frame[plan.algorithm]
+        known = column.dtype.categories if isinstance(column.dtype, pd.CategoricalDtype) else []
+        place = {name: i for i, name in enumerate(dict.fromkeys([*known, *column.unique()]))}
+        frame = frame.sort_values(
+            plan.algorithm, key=lambda c: c.map(place).astype(int), kind="stable"
+        )
     plain = {
         name: frame[name].astype(object)
         for name in plan.factors
