@@ -589,6 +589,13 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"design": {"kind": "full", "cross": ["x"]}}, 'design.cross[0] = "x": no such factor'),
     ({"design": {"kind": "full", "cross": list(FACTORS)}}, "at least one factor that is not cr"),
     ({"design": {"kind": "table", "rows": ["+-"]}}, "design: row 1: expected 3 levels, one a fac"),
+    (
+        {
+            "design": {"kind": "table", "rows": ["-"]},
+            "factors": {"path.rtt": ["1ms", "2ms", "3ms"]},
+        },
+        "factors.path.rtt: expected two levels, for signs",
+    ),
     ({"design": {"kind": "table", "rows": [{"rate": "5Mbit"}]}}, "design.rows[0].rtt: missing"),
     (
         {"design": {"kind": "table", "rows": [{"rate": "6Mbit", "rtt": "10ms", "cc": "reno"}]}},
@@ -622,6 +629,25 @@ def test_what_is_wrong_is_one_line(changes: dict[str, Any], message: str) -> Non
         _all_of(changes)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_each_level_is_tried_however_large_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a controller is only looked up when the scenario is resolved."""
+    monkeypatch.setattr("dumbbell.studies._study._CHECK_S", -1.0)
+    prepared = []
+    prepare = dumbbell._run.prepare
+
+    def counted(scenario: Any) -> Any:
+        prepared.append(scenario)
+        return prepare(scenario)
+
+    monkeypatch.setattr("dumbbell.studies._study.prepare", counted)
+    assert len(study().runs()) == 8
+    # The first condition has three new levels, and three others bring one each.
+    assert len(prepared) == 4
+    wrong = {**FACTORS, "cc": {"key": "flows[0].cc", "levels": ["cubic", "cubik"]}}
+    with pytest.raises(ScenarioError, match='factors.cc = "cubik"'):
+        study(factors=wrong).runs()
 
 
 # Commands

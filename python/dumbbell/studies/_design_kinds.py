@@ -139,6 +139,9 @@ class TableDesign(_DesignBase):
         from dumbbell.studies.designs import signs, table
 
         if isinstance(self.rows[0], str):
+            for name in columns:
+                if study.factors[name].count() != 2:
+                    raise study.error(f"factors.{name}", "expected two levels, for signs")
             return signs(columns, self.rows)
         rows = [self._indexes(study, columns, i) for i in range(len(self.rows))]
         return table(columns, rows)

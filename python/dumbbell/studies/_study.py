@@ -180,25 +180,26 @@ class Study(Model):
         ]
         blocks = _Blocks(self)
         found = []
-        for row in range(design.runs):
-            inside = dict(self._row_levels(design, row))
+        for row, inside in enumerate(self._rows(design)):
             for outside in product(*crossed):
                 levels = {**inside, **dict(outside)}
                 ordered = {name: levels[name] for name in self.factors}
                 found.append(Condition(row, ordered, blocks.of(ordered)))
         return found
 
-    def _row_levels(self, design: Design, row: int) -> Iterator[tuple[str, Level]]:
+    def _rows(self, design: Design) -> Iterator[dict[str, Level]]:
+        """The levels of each row of the design."""
+        columns: list[list[Level]] = []
         indexes = design.index({name: self.factors[name].count() for name in design.columns})
         for column, name in enumerate(design.columns):
             factor = self.factors[name]
             if design.coding == "unit" and factor.is_range:
-                yield name, factor.at(name, float(design.matrix[row, column]))
+                columns.append([factor.at(name, place) for place in design.matrix[:, column]])
             else:
-                index = int(indexes[row, column])
-                if index >= factor.count():
-                    raise self.error("design.rows", f"factor {name} has no level {index}")
-                yield name, factor.level(name, index)
+                levels = [factor.level(name, i) for i in range(factor.count())]
+                columns.append([levels[i] for i in indexes[:, column]])
+        for row in zip(*columns, strict=True):
+            yield dict(zip(design.columns, row, strict=True))
 
     def runs(self) -> list[Run]:
         """All runs in the order of the plan, with their scenarios checked.
@@ -271,11 +272,12 @@ class Study(Model):
         seen: set[tuple[str, object]] = set()
         found = []
         for condition in conditions:
-            data = dict(base)
             levels = set(condition.labels.items())
+            changes = {
+                k: v for level in condition.levels.values() for k, v in level.changes.items()
+            }
             try:
-                for level in condition.levels.values():
-                    data = apply(data, level.changes)
+                data = apply(base, changes)
                 data.pop("seed", None)
                 scenario = Scenario.from_dict(data, directory=directory)
                 if not levels <= seen or time.monotonic() < deadline:

@@ -408,8 +408,9 @@ def _even(counts: NDArray[np.int64]) -> bool:
 
 
 def _pairs_even(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
-    pairs, counts = np.unique(np.stack([a, b]), axis=1, return_counts=True)
-    return pairs.shape[1] == len(np.unique(a)) * len(np.unique(b)) and _even(counts)
+    (levels, one), (others, other) = (np.unique(x, return_inverse=True) for x in (a, b))
+    counts = np.bincount(one * len(others) + other, minlength=len(levels) * len(others))
+    return _even(counts)
 
 
 def _signs_only(design: Design, what: str) -> None:
@@ -420,8 +421,9 @@ def _signs_only(design: Design, what: str) -> None:
 def _vectors(design: Design) -> tuple[list[int], int]:
     """Columns as sets of bits, one a row, set where the sign is minus; and the set of all rows."""
     _signs_only(design, "aliases")
-    rows = [np.flatnonzero(column < 0) for column in design.matrix.T]
-    return [sum(1 << int(i) for i in minus) for minus in rows], (1 << design.runs) - 1
+    packed = np.packbits(design.matrix < 0, axis=0, bitorder="little")
+    vectors = [int.from_bytes(column.tobytes(), "little") for column in packed.T]
+    return vectors, (1 << design.runs) - 1
 
 
 def _relations(design: Design) -> list[tuple[int, int]]:
