@@ -20,6 +20,7 @@ import dumbbell
 from dumbbell._cli import run_command
 from dumbbell._errors import MissingExtraError, ScenarioError, UsageError
 from dumbbell._results import Result
+from dumbbell._run import prepare
 from dumbbell._scenario import Scenario, read_toml
 from dumbbell.studies import Run, Study
 from dumbbell.studies._factors import Factor
@@ -406,6 +407,21 @@ def test_convergence_by_hand() -> None:
     assert math.isnan(METRICS["delta_fair_time_s"].of(_result([9.0, 1.0], flow_series=series)))
 
 
+def test_refilling_a_link_by_hand() -> None:
+    """After 1 s of warm-up the busier link carries 2, 4, 6, 8, 10, 10 in intervals of 0.5 s: its
+    most is 20 in a second, and 18 of that come in the second that begins at the fourth."""
+    times = [0.5 * (i + 1) for i in range(8)]
+    series = {
+        "t": times * 2,
+        "link": ["a->b"] * 8 + ["b->c"] * 8,
+        "throughput_bps": [9.0] * 8 + [9.0, 9.0, 2.0, 4.0, 6.0, 8.0, 10.0, 10.0],
+    }
+    assert METRICS["refill_time_s"].of(_result([1.0], link_series=series)) == 1.5
+    series["throughput_bps"] = [9.0] * 16
+    assert METRICS["refill_time_s"].of(_result([1.0], link_series=series)) == 0
+    assert math.isnan(METRICS["refill_time_s"].of(_result([1.0])))
+
+
 def test_completion_times_by_hand() -> None:
     """Of those that began after the warm-up: 1, 2, 3, 4 s; the 95th percentile lies at 2.85 of the
     three steps between them."""
@@ -635,7 +651,6 @@ def test_each_level_is_tried_however_large_the_plan(monkeypatch: pytest.MonkeyPa
     """The name of a controller is only looked up when the scenario is resolved."""
     monkeypatch.setattr("dumbbell.studies._study._CHECK_S", -1.0)
     prepared = []
-    prepare = dumbbell._run.prepare
 
     def counted(scenario: Any) -> Any:
         prepared.append(scenario)
@@ -646,7 +661,7 @@ def test_each_level_is_tried_however_large_the_plan(monkeypatch: pytest.MonkeyPa
     # The first condition has three new levels, and three others bring one each.
     assert len(prepared) == 4
     wrong = {**FACTORS, "cc": {"key": "flows[0].cc", "levels": ["cubic", "cubik"]}}
-    with pytest.raises(ScenarioError, match='factors.cc = "cubik"'):
+    with pytest.raises(ScenarioError, match=r'factors\.cc = "cubik"'):
         study(factors=wrong).runs()
 
 

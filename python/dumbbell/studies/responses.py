@@ -39,6 +39,7 @@ _AGGREGATES: dict[str, Callable[[list[float]], float]] = {
 DELTA = 0.1
 """How far from its fair share a flow may be at the time of :func:`delta_fair_time_s`."""
 _SMOOTHING_S = 1.0
+_REFILLED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,8 @@ def throughput_bps(result: Result) -> float:
 @_metric("", "2.1.1")
 def utilisation(result: Result) -> float:
     """Share of the busiest link's capacity that is used (RFC 5166 section 2.1.1)."""
-    return max((link["utilisation"] or 0.0 for link in result.summary["links"]), default=math.nan)
+    link = _busiest(result)
+    return math.nan if link is None else float(link["utilisation"] or 0.0)
 
 
 @_metric("bit/s", "2.1.1")
@@ -276,6 +278,32 @@ def loss_event_ratio(result: Result) -> float:
     flows = result.summary["flows"]
     events = sum(flow["recoveries"] + flow["timeouts"] for flow in flows)
     return _ratio(events, sum(flow["sent_packets"] for flow in flows))
+
+
+# 2.2.1 Response to changes
+
+
+@_metric("s", "2.2.1")
+def refill_time_s(result: Result) -> float:
+    """Time from the end of the warm-up, where the scenario changes something, until the busiest
+    link carries for one second 90 % of the most that it carries in any second after (RFC 5166
+    section 2.2.1)."""
+    link = _busiest(result)
+    step = result.config["interval_ns"] / 1e9
+    if link is None or not step or "link_series" not in result.tables():
+        return math.nan
+    table = require_pyarrow("metrics of time series").table(result.table("link_series"))
+    names, times, rates = (table.column(c).to_pylist() for c in ("link", "t", "throughput_bps"))
+    warmup_s = result.config["warmup_ns"] / 1e9
+    carried = [
+        rate
+        for name, t, rate in zip(names, times, rates, strict=True)
+        if name == link["id"] and t > warmup_s
+    ]
+    width = max(1, round(_SMOOTHING_S / step))
+    seconds = [math.fsum(carried[i : i + width]) for i in range(len(carried) - width + 1)]
+    enough = _REFILLED * max(seconds, default=0.0)
+    return next((i * step for i, carries in enumerate(seconds) if carries >= enough), math.nan)
 
 
 # 2.2.2 Minimizing oscillations
@@ -375,12 +403,15 @@ def _goodputs(result: Result) -> list[float]:
     return [flow["goodput_bps"] for flow in _chosen(result)]
 
 
+def _busiest(result: Result) -> Mapping[str, Any] | None:
+    """The link whose capacity is used most."""
+    links: list[Mapping[str, Any]] = result.summary["links"]
+    return max(links, key=lambda link: link["utilisation"] or 0.0, default=None)
+
+
 def _queue_delay(result: Result, what: str) -> float:
-    links = [link for link in result.summary["links"] if link["queue_delay_ms"]["mean"] is not None]
-    if not links:
-        return math.nan
-    busiest = max(links, key=lambda link: link["utilisation"] or 0.0)
-    value = busiest["queue_delay_ms"][what]
+    link = _busiest(result)
+    value = None if link is None else link["queue_delay_ms"][what]
     return math.nan if value is None else float(value)
 
 
