@@ -154,7 +154,7 @@ def test_sql_as_a_table_and_as_csv(capsys: pytest.CaptureFixture[str], study: Pa
         (["run", "s.toml", "--out", "s.toml"], "s.toml: cannot be written: not a directory"),
         (
             ["resume", "nowhere"],
-            "nowhere: expected the directory of a study: study.json: no such file or directory",
+            "nowhere: expected the directory of a study: runs: no such file or directory",
         ),
     ],
 )
@@ -181,6 +181,17 @@ def test_full_disk_is_one_line(
         "go on with: dumbbell study resume s.study\n"
     )
     assert sql(capsys, "select count(*) as n from runs") == [{"n": 4}]
+
+
+def test_optional_packages_are_named(
+    capsys: pytest.CaptureFixture[str], study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first run, not after it."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    needs = "dumbbell: a study's directory needs optional packages: pip install 'dumbbell[study]'\n"
+    assert call(capsys, "run", study) == (2, "", needs)
+    assert not (study.parent / "s.study").exists()
 
 
 FAILING = """

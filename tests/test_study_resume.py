@@ -102,4 +102,4 @@ def test_worker_processes_end_with_the_study(tmp_path: Path, how: signal.Signals
     # Only the parent says that it was interrupted.
     assert err.count("Traceback") == (1 if how == signal.SIGINT else 0)
     store = Store.open(tmp_path / "s")
-    assert (store.running(), store.finished()) == (0, {})
+    assert (store.running(), store.finished()) == (0, set())

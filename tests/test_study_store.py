@@ -214,7 +214,7 @@ def test_file_that_is_cut_short_is_never_taken_for_a_run(tmp_path: Path) -> None
             do_runs(store, runs, measure_in(tmp_path), Threads(1))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert store.finished() == {}
+    assert store.finished() == set()
     assert leftovers(store) == []
 
 
@@ -227,7 +227,12 @@ def test_directory_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_directory_that_is_no_study(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"expected the directory of a study: study\.json"):
+    with pytest.raises(UsageError, match=r"expected the directory of a study: runs: no such"):
+        Store.open(tmp_path)
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(
+        UsageError, match=r"expected the directory of a study: study\.json: no such"
+    ):
         Store.open(tmp_path)
     (tmp_path / "study.json").write_text("{}")
     with pytest.raises(UsageError, match=r"study\.json: expected the plan of a study"):

@@ -24,7 +24,7 @@ def status_of(store: Store) -> dict[str, Any]:
     for key, error in failed.items():
         entry = {"error": error, "runs": 0, "first": store.keys.index(key)}
         errors.setdefault(error, entry)["runs"] += places[key]
-    times = sorted(finished.values())[-_LAST:]
+    times = store.times()[-_LAST:]
     # While it is being done, the time since the last one counts as well.
     seconds = (time.time() if running else times[-1]) - times[0] if times else 0.0
     rate = len(times) / seconds if len(times) > 1 and seconds > 0 else None

@@ -88,10 +88,12 @@ class Store:
         """The store in a directory. Raises UsageError if there is none."""
         directory = Path(directory)
         try:
+            (directory / RUNS).stat()
             return cls(directory, json.loads((directory / PLAN_FILE).read_text(encoding="utf-8")))
         except OSError as error:
             raise UsageError(
-                f"{directory}: expected the directory of a study: {PLAN_FILE}: {reason(error)}"
+                f"{directory}: expected the directory of a study: {Path(error.filename).name}: "
+                f"{reason(error)}"
             ) from None
         except (ValueError, KeyError, TypeError):
             raise UsageError(f"{directory / PLAN_FILE}: expected the plan of a study") from None
@@ -101,17 +103,20 @@ class Store:
         same = ("keys", "factors", "responses")
         return all(json.loads(json.dumps(plan[name])) == self._plan[name] for name in same)
 
-    def finished(self) -> dict[str, float]:
-        """When each finished run was written, by key; failed ones are finished too."""
-        found: dict[str, float] = {}
+    def finished(self) -> set[str]:
+        """Keys of the runs that are written; failed ones are finished too."""
         with os.scandir(self._runs) as entries:
-            for entry in entries:
-                key, dot, kind = entry.name.partition(".")
-                if key and dot and kind == "parquet":
-                    # What another process just retries may be gone again.
-                    with suppress(FileNotFoundError):
-                        found[key] = entry.stat().st_mtime
-        return {key: found[key] for key in dict.fromkeys(self.keys) if key in found}
+            names = [entry.name for entry in entries]
+        return {name.removesuffix(".parquet") for name in names if name.endswith(".parquet")}
+
+    def times(self) -> list[float]:
+        """When the finished runs were written, in ascending order."""
+        found = []
+        for key in self.finished():
+            # What another process just retries may be gone again.
+            with suppress(FileNotFoundError):
+                found.append(self._final(key).stat().st_mtime)
+        return sorted(found)
 
     def is_finished(self, key: str) -> bool:
         """Whether a run is written."""
@@ -123,8 +128,8 @@ class Store:
 
     def sweep(self) -> None:
         """Remove what killed processes left. Raises OSError."""
-        for part in self._runs.glob(".*.part"):
-            claim = self._lock(part.name.removeprefix(".").removesuffix(".part"))
+        for part in (*self.directory.glob(".*.part"), *self._runs.glob(".*.part")):
+            claim = lock(part, part)
             if claim is not None:
                 claim.release()
 
@@ -200,7 +205,8 @@ class Store:
         return frame
 
     def _table(self) -> AbstractContextManager[Any]:
-        files = [self._final(key) for key in self.finished()]
+        finished = self.finished()
+        files = [self._final(key) for key in dict.fromkeys(self.keys) if key in finished]
         return finished_runs(self.directory, files, fields(self.columns))
 
     def _final(self, key: str) -> Path:
