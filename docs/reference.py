@@ -26,7 +26,7 @@ from dumbbell._scenario import Scenario
 from dumbbell.mesonet._parameters import Mesonet
 from dumbbell.mesonet._responses import catalogue
 from dumbbell.studies import Study
-from dumbbell.studies.responses import METRICS
+from dumbbell.studies.metrics import METRICS
 
 CONTROLLER_FIGURE = """```{{image}} ../_static/controllers/{name}.png
 :alt: Window of {name} and queue over time

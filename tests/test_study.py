@@ -26,7 +26,8 @@ from dumbbell.studies import Run, Study
 from dumbbell.studies._factors import Factor
 from dumbbell.studies._study import ready_studies
 from dumbbell.studies.designs import verify
-from dumbbell.studies.responses import METRICS, evaluate, parse_responses
+from dumbbell.studies.metrics import METRICS
+from dumbbell.studies.responses import evaluate, extract, parse_responses
 
 SCENARIO: dict[str, Any] = {
     "duration": "4s",
@@ -539,8 +540,6 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
 def test_responses_that_a_scenario_brings_are_taken_whole() -> None:
     result = _result([1.0])
     result.summary["responses"] = {"y1": 3, "y2": None}
-    from dumbbell.studies.responses import extract
-
     found = extract(result, parse_responses(["*", "jain"]))
     assert found["y1"] == 3.0
     assert math.isnan(found["y2"])

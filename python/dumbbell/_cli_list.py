@@ -171,7 +171,7 @@ def _rows(kind: Listed) -> list[dict[str, str]]:
                 for name, make in GENERATORS.items()
             ]
         case Listed.METRICS:
-            from dumbbell.studies.responses import METRICS
+            from dumbbell.studies.metrics import METRICS
 
             return [
                 {"name": name, "unit": metric.unit, "summary": metric.summary}
