@@ -319,6 +319,7 @@ def test_conditions_are_numbered_in_the_order_of_the_design(study: Path, tmp_pat
     out = tmp_path / "runs"
     assert run_command(["study", "run", str(random), "--out", str(out), "-q"]) == 0
     stored = stored_study(out, algorithm="cc")
+    assert stored.plan.levels["cc"] == ["cubic", "reno"]
     assert stored.frame["rate"].tolist() != ["5Mbit", "20Mbit"] * 4
     sections, _ = study_sections(stored.frame, stored.plan)
     conditions = sections[0].tables["Conditions"]

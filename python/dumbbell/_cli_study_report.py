@@ -101,17 +101,14 @@ def _analysed(
     responses: list[str] | None,
     focus: list[str] | None,
 ) -> tuple[StoredStudy, list[Section], list[tuple[str, str]]]:
-    from dumbbell._cli_files import needs_extra
+    from dumbbell.analysis.stored import stored_study
+    from dumbbell.analysis.study import study_sections
 
-    with needs_extra("the analysis of a study", "study"):
-        from dumbbell.analysis.stored import stored_study
-        from dumbbell.analysis.study import study_sections
-
-        stored = stored_study(
-            directory,
-            algorithm=algorithm,
-            congestion=congestion,
-            responses=responses or (),
-            focus=focus or (),
-        )
-        return stored, *study_sections(stored.frame, stored.plan)
+    stored = stored_study(
+        directory,
+        algorithm=algorithm,
+        congestion=congestion,
+        responses=responses or (),
+        focus=focus or (),
+    )
+    return stored, *study_sections(stored.frame, stored.plan)

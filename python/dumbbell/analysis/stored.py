@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -62,7 +62,6 @@ def stored_study(
         raise UsageError(f'algorithm "{algorithm}": expected a factor{suggest(algorithm, factors)}')
     status = status_of(store)
     study = _study(store.study_file())
-    order = None if study is None else _order(study, store)
     facts = [
         ("runs", f"{status['done']} of {status['runs']}"),
         ("failed", str(status["failed"])),
@@ -78,8 +77,9 @@ def stored_study(
         algorithm=algorithm,
         congestion=congestion,
         focus=tuple(focus),
-        order=order,
     )
+    if study is not None:
+        plan = replace(plan, levels=_levels(study, store), order=_order(study, store))
     title = (study.title if study is not None else "") or Path(directory).resolve().name
     return StoredStudy(frame, _explained(plan, study), title, tuple(facts))
 
@@ -104,6 +104,15 @@ def _order(study: Study, store: Store) -> pd.DataFrame:
     )
 
 
+def _levels(study: Study, store: Store) -> dict[str, list[Any]]:
+    """The levels of each factor in the order that the study's file gives them in."""
+    return {
+        column.name: [column.stored(factor.label(place)) for place in range(factor.count())]
+        for column in store.columns
+        for factor in [study.factors[column.name]]
+    }
+
+
 def _seeds(frame: pd.DataFrame) -> str:
     seeds = sorted(frame["seed"].unique())
     if len(seeds) <= _MOST_SEEDS:
@@ -114,7 +123,7 @@ def _seeds(frame: pd.DataFrame) -> str:
 def _explained(plan: Plan, study: Study | None) -> Plan:
     """The plan with the meanings of its responses and, for a [mesonet], its own order and flow
     groups."""
-    from dumbbell.studies.responses import METRICS
+    from dumbbell.studies.metrics import METRICS
 
     mesonet = _mesonet(study)
     if mesonet is None:

@@ -37,9 +37,9 @@ class Plan:
     conditions. `focus` are the responses that are shown in detail, by default one of each group of
     correlated ones. `goodput` and `flows` name the columns of alternate and of TCP flows, with
     `{group}` where the flow group stands; `files` gives the file type of each group; responses that
-    are such goodputs are looked at apart. `levels` maps a factor with two levels to its low and its
-    high one, `meanings` a response to what it is. `order` has the factors' levels in the order that
-    conditions are numbered in, by default that of the runs.
+    are such goodputs are looked at apart. `levels` has the levels of factors, the low one first (by
+    default the order of categories), `meanings` says what responses are. `order` has the factors'
+    levels in the order that conditions are numbered in, by default that of the runs.
     """
 
     factors: tuple[str, ...]
@@ -50,7 +50,7 @@ class Plan:
     goodput: tuple[str, str] = _GOODPUT
     flows: tuple[str, str] | None = None
     files: Mapping[str, str] | None = None
-    levels: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     meanings: Mapping[str, str] = field(default_factory=dict)
     order: pd.DataFrame | None = None
 
@@ -63,12 +63,10 @@ class Plan:
         measure = self.congestion or _first(self.responses, _CONGESTION_NAMES)
         if measure is not None:
             check_columns(frame, [measure])
-        levels = dict(self.levels)
+        levels = {name: list(given) for name, given in self.levels.items()}
         for name in self.factors:
             if isinstance(frame[name].dtype, pd.CategoricalDtype) and name not in levels:
-                categories = list(frame[name].dtype.categories)
-                if len(categories) == 2:
-                    levels[name] = (categories[0], categories[1])
+                levels[name] = list(frame[name].dtype.categories)
         return replace(self, algorithm=algorithm, congestion=measure, levels=levels)
 
     def goodputs(self) -> list[str]:
@@ -266,7 +264,7 @@ class _Work:
         from dumbbell.analysis.effects import main_effects
 
         self._need_two_level()
-        levels = self.plan.levels
+        levels = self._low_and_high()
         found = main_effects(self.averaged, self.responses, self.two_level, levels=levels)
         pictures = [
             Picture(found.figure(self.focus), "Mean response at both levels of each factor."),
@@ -282,7 +280,7 @@ class _Work:
         from dumbbell.analysis.effects import interactions
 
         self._need_two_level(2)
-        levels = self.plan.levels
+        levels = self._low_and_high()
         found = interactions(self.averaged, self.focus, self.two_level, levels=levels)
         pictures = [
             Picture(found.figure(name), f"{self._what(name)}: parallel lines mean no interaction.")
@@ -297,7 +295,7 @@ class _Work:
         self._need_two_level(2)
         readings, pictures, tables = [], [], {}
         for name in self.focus:
-            plot = effects_plot(self.averaged, name, self.two_level, levels=self.plan.levels)
+            plot = effects_plot(self.averaged, name, self.two_level, levels=self._low_and_high())
             readings.append(plot.reading())
             caption = f"{self._what(name)}: effects that noise would not make lie off the line."
             pictures.append(Picture(plot.figure(), caption))
@@ -469,6 +467,11 @@ class _Work:
             "congestion": self.congestion,
         }
 
+    def _low_and_high(self) -> dict[str, tuple[Any, Any]]:
+        """Both levels of the factors with two of which the order is known."""
+        known = self.plan.levels
+        return {n: (known[n][0], known[n][1]) for n in self.two_level if len(known.get(n, ())) == 2}
+
     def _need_two_level(self, least: int = 1) -> None:
         if len(self.two_level) < least:
             many = "a factor" if least == 1 else f"{least} factors"
@@ -479,9 +482,8 @@ def _in_order(frame: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """The runs by the plan's order of algorithms, whatever order they were run in; categories as
     plain values, so that groups are of what was run."""
     if plan.algorithm is not None:
-        column = frame[plan.algorithm]
-        known = column.dtype.categories if isinstance(column.dtype, pd.CategoricalDtype) else []
-        place = {name: i for i, name in enumerate(dict.fromkeys([*known, *column.unique()]))}
+        known = [*plan.levels.get(plan.algorithm, ()), *frame[plan.algorithm].unique()]
+        place = {name: i for i, name in enumerate(dict.fromkeys(known))}
         frame = frame.sort_values(
             plan.algorithm, key=lambda c: c.map(place).astype(int), kind="stable"
         )
