@@ -298,8 +298,9 @@ class _RayPool:
         self._pending: dict[Any, Run] = {}
 
     def room(self) -> bool:
-        # Nodes may come and go. One more for each that runs hides the way there and back.
-        processors = int(self._ray.cluster_resources().get("CPU", 1))
+        # Nodes come and go, all of them perhaps, but a task waits for the next. One more for each
+        # that runs hides the way there and back.
+        processors = max(1, int(self._ray.cluster_resources().get("CPU", 0)))
         return len(self._pending) < 2 * min(processors, self._most or processors)
 
     def submit(self, run: Run) -> None:
@@ -316,6 +317,9 @@ class _RayPool:
         run = self._pending.pop(reference)
         try:
             outcome: Outcome = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            # Not of the run, which is guarded: the node may lack a package. Above is a traceback.
+            return Outcome(run, error=f"Ray: {str(error).strip().splitlines()[-1]}")
         except self._ray.exceptions.RayError as error:
             why = str(error).strip().splitlines() or [type(error).__name__]
             return Outcome(run, error=f"Ray gave up after {self._retries} retries: {why[0]}")
