@@ -340,3 +340,18 @@ def test_algorithms_keep_the_order_of_the_plan() -> None:
     assert (
         "1 of 32 pairs of condition and algorithm have no run" in by_title["Conditions"].readings[1]
     )
+
+
+def test_a_factor_may_be_called_condition_and_algorithms_need_no_other() -> None:
+    rng = np.random.default_rng(2)
+    levels = itertools.product((1, 2), ("x", "y"), ("reno", "cubic", "bbr"), range(2))
+    frame = pd.DataFrame(levels, columns=["condition", "b", "cc", "replicate"])
+    frame = frame.assign(y=rng.normal(size=24))
+    sections, _ = study_sections(frame, Plan(("condition", "b", "cc"), ("y",)))
+    table = sections[0].tables["Conditions"]
+    assert table["condition"].to_dict() == {1: 1, 2: 1, 3: 2, 4: 2}
+    alone = frame[(frame["condition"] == 1) & (frame["b"] == "x")]
+    sections, _ = study_sections(alone, Plan(("cc",), ("y",)))
+    found = {section.title: section for section in sections}
+    assert found["Algorithms in pairs"].tables["Pairs"]["pairs"].tolist() == [2, 2]
+    assert len(found["Algorithms that differ"].tables["Tests"]) == 1

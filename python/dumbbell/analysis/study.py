@@ -131,9 +131,12 @@ class _Work:
             if pd.api.types.is_numeric_dtype(frame[name]) and frame[name].nunique() >= _LEAST_LEVELS
         ]
         self.frame = frame
-        if CONDITION not in frame.columns and self.factors:
-            numbered = frame.assign(**{CONDITION: self._numbers(frame)})
-            self.frame = numbered.sort_values(CONDITION, kind="stable")
+        # A factor may be called so.
+        self.condition = CONDITION if CONDITION not in plan.factors else f"{CONDITION} number"
+        if self.condition not in frame.columns:
+            numbers = self._numbers(frame) if self.factors else 1
+            numbered = frame.assign(**{self.condition: numbers})
+            self.frame = numbered.sort_values(self.condition, kind="stable")
         self.averaged = self._over_algorithms()
         self.congestion: Congestion | None = None
         self.focus: list[str] = []
@@ -154,7 +157,7 @@ class _Work:
             self._do("Sensitivity", self._sensitivity)
         if len(self.responses) > 1:
             self._do("Principal components", lambda: self._components(self.responses))
-        if self.plan.algorithm is not None and self.factors:
+        if self.plan.algorithm is not None:
             self._do("Algorithms in pairs", self._paired)
         if self.many:
             self._do("Clusters of algorithms", self._clusters)
@@ -187,9 +190,7 @@ class _Work:
         if self.plan.algorithm is None:
             return self.frame
         replicate = ["replicate"] if "replicate" in self.frame.columns else []
-        keys = [*self.factors, *([CONDITION] if self.factors else []), *replicate]
-        if not keys:
-            return self.frame
+        keys = [*self.factors, self.condition, *replicate]
         groups = self.frame.groupby(keys, sort=False, dropna=False)
         means: pd.DataFrame = groups[list(self.plan.responses)].mean().reset_index()
         return means
@@ -219,7 +220,7 @@ class _Work:
     def _conditions(self) -> Section | None:
         if not self.factors:
             return None
-        runs = self.frame.groupby(CONDITION)
+        runs = self.frame.groupby(self.condition)
         table = runs[self.factors].first().assign(runs=runs.size())
         readings, pictures = [], []
         algorithms = ""
@@ -231,7 +232,7 @@ class _Work:
         )
         if self.plan.algorithm is not None:
             cells = len(table) * self.frame[self.plan.algorithm].nunique()
-            empty = cells - len(self.frame[[CONDITION, self.plan.algorithm]].drop_duplicates())
+            empty = cells - len(self.frame[[self.condition, self.plan.algorithm]].drop_duplicates())
             if empty:
                 readings.append(
                     f"{empty} of {cells} pairs of condition and algorithm have no run: means over "
@@ -241,7 +242,7 @@ class _Work:
             self.congestion = congestion(
                 self.frame,
                 self.plan.congestion,
-                condition=CONDITION,
+                condition=self.condition,
                 classes=max(2, min(_MOST_CLASSES, len(table) // _LEAST_IN_CLASS)),
             )
             readings.append(self.congestion.reading())
@@ -338,8 +339,7 @@ class _Work:
     def _components(self, responses: Sequence[str]) -> Section:
         from dumbbell.analysis.components import components
 
-        label = CONDITION if CONDITION in self.averaged.columns else None
-        found = components(self.averaged, responses, label=label, factors=self.varied)
+        found = components(self.averaged, responses, label=self.condition, factors=self.varied)
         pictures = [
             Picture(
                 found.figure(),
@@ -359,7 +359,7 @@ class _Work:
         from dumbbell.analysis.paired import paired
 
         algorithm = str(self.plan.algorithm)
-        pair = [CONDITION, *(["replicate"] if "replicate" in self.frame.columns else [])]
+        pair = [self.condition, *(["replicate"] if "replicate" in self.frame.columns else [])]
         readings, pictures, tests = [], [], []
         for name in self.focus:
             found = paired(self.frame, name, algorithm, pair)
@@ -431,7 +431,7 @@ class _Work:
             tcp=self.plan.goodput[1],
             alternate_flows=flows[0],
             tcp_flows=flows[1],
-            condition=CONDITION,
+            condition=self.condition,
             algorithm=self.plan.algorithm,
             files=self.plan.files,
         )
@@ -462,7 +462,7 @@ class _Work:
 
     def _compared(self) -> dict[str, Any]:
         return {
-            "condition": CONDITION,
+            "condition": self.condition,
             "algorithm": self.plan.algorithm,
             "congestion": self.congestion,
         }
