@@ -1,0 +1,218 @@
+"""Statements about what makes conditions congested, and how experiments differ in it.
+
+The docstring of each function says what must hold; it was written before there were data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from dumbbell._errors import UsageError
+from dumbbell.analysis.effects import MainEffects, main_effects
+from dumbbell.mesonet._measured import (
+    CONDITION,
+    FACTOR_OF_SAME,
+    PRACTICAL,
+    Experiments,
+    Judged,
+    Measured,
+    Part,
+)
+from dumbbell.mesonet.published import (
+    CONDITIONS,
+    EXPERIMENTS,
+    ORDER_CORRELATIONS,
+    RETRANSMISSION_RATES,
+    congestion_ranks,
+    design,
+    factor_levels,
+)
+
+LEAST_RHO = 0.8
+LARGEST = 3
+"""Effects whose factors are compared with the published ones."""
+WITHOUT_EFFECT = ("x15", "x8")
+_OTHERS = [f"y{i}" for i in (*range(1, 10), 11)]
+"""Macroscopic responses of experiment 2 beside the retransmission rate."""
+
+
+def order_correlation(m: Measured) -> float:
+    """Spearman's correlation of our order of conditions with the published one, of those run."""
+    from scipy.stats import spearmanr
+
+    ours = m.congestion.rank
+    return float(spearmanr(ours, congestion_ranks(m.experiment).reindex(ours.index)).statistic)
+
+
+def published_effects(experiment: str) -> MainEffects:
+    """Main effects on the published rank of a condition. Raises UsageError."""
+    frame = design(experiment).assign(rank=congestion_ranks(experiment))
+    levels = factor_levels(experiment)
+    return main_effects(frame, "rank", list(levels), levels=levels)
+
+
+def congestion_effects(m: Measured) -> MainEffects:
+    """Main effects on the decimal logarithm of the retransmission rate, mean over algorithms; no
+    loss stands one decade below the least that was seen. Raises UsageError."""
+    if m.conditions < CONDITIONS:
+        raise UsageError(f"{m.experiment}: effects need all {CONDITIONS} conditions: {m.extent}")
+    frame = m.by_condition([m.rate])
+    rate = frame[m.rate].to_numpy(dtype=float)
+    if not (rate > 0).any():
+        raise UsageError(f"{m.experiment}: nothing was retransmitted")
+    frame["log rate"] = np.log10(np.maximum(rate, rate[rate > 0].min() / 10))
+    levels = factor_levels(m.experiment)
+    return main_effects(frame, "log rate", list(levels), levels=levels)
+
+
+def same_order(experiments: Experiments) -> Judged:
+    """F21. In each experiment, Spearman's correlation of the conditions' mean retransmission rates
+    with the published order is 0.8 or more."""
+    of = experiments.those(*EXPERIMENTS)
+    parts, reasons = [], []
+    for m in of:
+        rho = order_correlation(m)
+        text = f"{m.experiment}: rho = {rho:.3f}"
+        parts.append(Part(f"order of {m.experiment}", rho >= LEAST_RHO, text))
+        lossless = int((m.congestion.table["value"] == 0).sum())
+        if lossless:
+            reasons.append(f"{m.experiment}: {lossless} conditions have no loss here, and no order")
+        reasons.append(m.milder())
+    return Judged(parts, of, reasons)
+
+
+def same_causes(experiments: Experiments) -> Judged:
+    """F22. In each experiment, by main effects on the logarithm of the retransmission rate, against
+    those on the published rank of conditions:
+
+    - the factor with the greatest effect is the published one (x3; in the published order of 1b it
+      is x4);
+    - the three greatest effects are of the three factors of the published order, which are x3, x4
+      and a load factor in 1a and 1b, x3, x2 and x4 in 2a and 2b;
+    - their signs are the published ones;
+    - in experiment 2 the effects of x15 and of x8 are within Lenth's margin.
+    """
+    of = [m for m in experiments.those(*EXPERIMENTS) if m.conditions == CONDITIONS]
+    if not of:
+        extents = (f"{m.experiment} has {m.extent}" for m in experiments.measured.values())
+        raise UsageError(f"effects need all {CONDITIONS} conditions: {'; '.join(extents)}")
+    parts = []
+    for m in of:
+        ours = congestion_effects(m).table.set_index("factor")
+        theirs = published_effects(m.experiment).table.set_index("factor")
+        order, wanted = _largest(ours["effect"]), _largest(theirs["effect"])
+        shown = ", ".join(f"{name} {ours['effect'][name]:+.2f}" for name in order)
+        expected = ", ".join(f"{name} {theirs['effect'][name]:+.1f}" for name in wanted)
+        text = f"{m.experiment}: {shown} decades (published ranks: {expected})"
+        signs = np.sign(ours["effect"][wanted]) == np.sign(theirs["effect"][wanted])
+        here = f"in {m.experiment}"
+        parts += [
+            Part(f"{wanted[0]} dominates {here}", order[0] == wanted[0], text),
+            Part(f"{', '.join(wanted)} matter most {here}", set(order) == set(wanted), text),
+            Part(f"signs of {', '.join(wanted)} {here}", bool(signs.all()), text),
+        ]
+        for name in WITHOUT_EFFECT if m.experiment[0] == "2" else ():
+            effect, margin = ours["effect"][name], ours["margin"][name]
+            text = f"{m.experiment}: {name} {effect:+.3f} (margin {margin:.3f})"
+            parts.append(Part(f"no effect of {name} {here}", abs(effect) <= margin, text))
+    return Judged(parts, of, [m.milder() for m in of])
+
+
+def _largest(effects: pd.Series) -> list[str]:
+    return list(effects.abs().sort_values(ascending=False, kind="stable").index[:LARGEST])
+
+
+def threshold_without_matter(experiments: Experiments) -> Judged:
+    """F7. Between 2a and 2b, whose initial slow-start thresholds differ, over the third of the
+    conditions that is most congested in 2a:
+
+    - the retransmission rates differ by a factor of less than 1.25 (median);
+    - that factor is less than in the third with least congestion;
+    - most of the ten other macroscopic responses (y1 to y9, y11) differ by less than a tenth
+      (median).
+    """
+    high, low = experiments.both("2a", "2b")
+    top, bottom = high.most_congested(), high.least_congested()
+    means = [m.by_condition([m.rate, *_OTHERS]).set_index(CONDITION) for m in (high, low)]
+    there = means[0].index.intersection(means[1].index)
+    change = pd.DataFrame(
+        {name: _factor(means[0].loc[there, name], means[1].loc[there, name])
+         for name in (high.rate, *_OTHERS)}
+    )  # fmt: skip
+    congested, calm = change.reindex(top).median(), change.reindex(bottom).median()
+    alike = int((congested[_OTHERS] < 1 + PRACTICAL).sum())
+    factors = (
+        f"retransmission rates differ by a factor of {congested[high.rate]:.2f} where congested, "
+        f"{calm[high.rate]:.3g} where calm"
+    )
+    parts = [
+        Part("same rate under congestion", congested[high.rate] < FACTOR_OF_SAME, factors),
+        Part("less so than without", congested[high.rate] < calm[high.rate], factors),
+        Part(
+            "same other responses",
+            2 * alike > len(_OTHERS),
+            f"{alike} of {len(_OTHERS)} other responses differ by less than 10 %",
+        ),
+    ]
+    return Judged(parts, (high, low), [high.milder(), low.milder()])
+
+
+def _factor(one: pd.Series, other: pd.Series) -> pd.Series:
+    """By what factor, 1 or more, two responses differ; that of a value and nothing is infinite."""
+    ratio = one.astype(float).div(other.astype(float))
+    return pd.concat([ratio, 1 / ratio], axis=1).max(axis=1).fillna(1.0)
+
+
+def scale_keeps_order(experiments: Experiments) -> Judged:
+    """F23. From 2a to 2c, ten times as large and fast: the retransmission rate is lower in more
+    than half of the conditions, and Spearman's correlation of the two is 0.8 or more."""
+    from scipy.stats import spearmanr
+
+    small, large = experiments.both("2a", "2c")
+    both = pd.concat([m.congestion.table["value"] for m in (small, large)], axis=1).dropna()
+    both.columns = ["2a", "2c"]
+    lower = int((both["2c"] < both["2a"]).sum())
+    rho = float(spearmanr(both["2a"], both["2c"]).statistic)
+    published = ORDER_CORRELATIONS["2a", "2c"]
+    parts = [
+        Part(
+            "less congestion",
+            2 * lower > len(both),
+            f"the rate is lower in {lower} of {len(both)} conditions",
+        ),
+        Part(
+            "same order", rho >= LEAST_RHO, f"the orders agree: {rho:.3f} (published {published})"
+        ),
+    ]
+    return Judged(parts, (small, large), [small.milder(), large.milder()])
+
+
+def threshold_without_loss(experiments: Experiments) -> Judged:
+    """F24. From 2a to 2b, with the low initial slow-start threshold, the least retransmission rate
+    of a condition falls to a tenth or less, and the greatest changes by a factor of less than
+    1.25. The first is not testable where there is a condition without loss in 2a already."""
+    high, low = experiments.both("2a", "2b")
+    a, b = (m.congestion.table["value"] for m in (high, low))
+    (low_a, top_a), (low_b, top_b) = (RETRANSMISSION_RATES[e] for e in ("2a", "2b"))
+    if a.min() == 0:
+        lossless = int((a == 0).sum())
+        raise UsageError(
+            f"{lossless} conditions of 2a have no loss here: too few packets for the rates of the "
+            f"study, down to {low_a:.0e}"
+        )
+    parts = [
+        Part(
+            "the least rate is lower",
+            b.min() <= a.min() / 10,
+            f"least rate {a.min():.2g} in 2a, {b.min():.2g} in 2b "
+            f"(published {low_a:.0e}, {low_b:.0e})",
+        ),
+        Part(
+            "the greatest rate is as before",
+            bool(max(a.max(), b.max()) < FACTOR_OF_SAME * min(a.max(), b.max())),
+            f"greatest rate {a.max():.2g} in 2a, {b.max():.2g} in 2b "
+            f"(published {top_a:.2g}, {top_b:.2g})",
+        ),
+    ]
+    return Judged(parts, (high, low), [high.milder(), low.milder()])
