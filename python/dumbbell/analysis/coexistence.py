@@ -81,6 +81,8 @@ class Coexistence:
     def figure(self) -> Figure:
         """Goodput of alternate against TCP flows, a panel for each algorithm, a point a condition;
         above the line the algorithm's flows have more."""
+        from matplotlib.ticker import LogFormatter
+
         from dumbbell._plots import figure
 
         across = min(4, len(self.algorithms))
@@ -98,6 +100,10 @@ class Coexistence:
             ax.scatter(here["tcp"], here["alternate"], c=shade, s=16, zorder=3)
             ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
             ax.set_box_aspect(1)
+            for axis in (ax.xaxis, ax.yaxis):
+                # 200 in place of 2 x 10^2.
+                axis.set_major_formatter(LogFormatter())
+                axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.6)))
             ax.set_title(f"{name}: {100 * table.loc[name, 'share above']:.0f} % above", **TITLE)
         hide_rest(axes, len(self.algorithms))
         made.supxlabel(f"goodput of TCP flows ({self.unit})", fontsize=9)
