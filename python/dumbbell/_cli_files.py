@@ -201,14 +201,35 @@ def run_cases(
 def reproduce(
     name: Annotated[str, typer.Argument(help="A paper (dumbbell list papers).")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Directory for its figure, page and tables.")
+        Path | None,
+        typer.Option("--out", help="Directory for its figure, page and tables (and runs: nist)."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, fewer points.")] = False,
+    scale: Annotated[
+        float | None, typer.Option(help="Of nist-1a to nist-2c: size of the network; 1 is theirs.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Of nist-1a to nist-2c: length of a run, such as 25min.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Of nist-1a to nist-2c: runs at a time.")
+    ] = None,
     json: _Json = False,
 ) -> int:
     """Run a paper's experiment and print its numbers beside ours."""
+    from dumbbell._cli_nist import reproduce_experiment
     from dumbbell._cli_output import console, print_json, table
+    from dumbbell._errors import UsageError
+    from dumbbell.mesonet.experiments import EXPERIMENTS
 
+    if name in EXPERIMENTS:
+        if quick:
+            raise UsageError("--quick: expected --scale and --duration instead")
+        return reproduce_experiment(
+            name, out or Path("nist"), scale=scale, duration=duration, workers=workers, json=json
+        )
+    if scale is not None or duration is not None or workers is not None:
+        raise UsageError("--scale, --duration, --workers: only nist-1a to nist-2c have them")
     outcome = optional_module("papers", "reproducing them").reproduce(name, out, quick=quick)
     if json:
         print_json(outcome)

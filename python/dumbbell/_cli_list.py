@@ -177,6 +177,11 @@ def _rows(kind: Listed) -> list[dict[str, str]]:
                 {"name": name, "unit": metric.unit, "summary": metric.summary}
                 for name, metric in METRICS.items()
             ]
+        case Listed.PAPERS:
+            from dumbbell.mesonet import experiments
+
+            papers = optional_module("papers", "listing them")
+            return [*papers.listing(), *experiments.listing()]
         case _:
             module = optional_module(kind, "listing them")
             return [dict(row) for row in module.listing()]

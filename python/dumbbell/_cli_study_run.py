@@ -68,7 +68,15 @@ def run_study(
     quiet: _Quiet = False,
 ) -> int:
     """Do the runs of a study that are not done yet; several processes may share them."""
-    return _do(_open(study, out), executor, workers, shard, retry_failed, address, quiet)
+    return do_study(
+        _open(study, out),
+        executor=executor,
+        workers=workers,
+        shard=shard,
+        retry_failed=retry_failed,
+        address=address,
+        quiet=quiet,
+    )
 
 
 def resume_study(
@@ -82,7 +90,15 @@ def resume_study(
 ) -> int:
     """Go on with a study from its directory."""
     _store(directory)
-    return _do(_open(directory, None), executor, workers, shard, retry_failed, address, quiet)
+    return do_study(
+        _open(directory, None),
+        executor=executor,
+        workers=workers,
+        shard=shard,
+        retry_failed=retry_failed,
+        address=address,
+        quiet=quiet,
+    )
 
 
 def study_status(directory: _Directory, json: _Json = False) -> None:
@@ -161,15 +177,17 @@ def _store(directory: Path) -> Store:
     return Store.open(directory)
 
 
-def _do(
+def do_study(
     opened: OpenStudy,
-    executor: str | None,
-    workers: int | None,
-    shard: str | None,
-    retry_failed: bool,
-    address: str | None,
-    quiet: bool,
+    *,
+    executor: str | None = None,
+    workers: int | None = None,
+    shard: str | None = None,
+    retry_failed: bool = False,
+    address: str | None = None,
+    quiet: bool = False,
 ) -> int:
+    """Do what is missing of a study's runs and say how it ended; the exit status."""
     from dumbbell.studies._running import Shard
 
     store = opened.store

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dumbbell._errors import MissingExtraError, UsageError, suggest
+from dumbbell.mesonet import experiments
 
 if TYPE_CHECKING:
     from dumbbell.papers._paper import Paper
@@ -37,7 +38,8 @@ _MODULES = {
 def load(name: str) -> Paper:
     """An entry by its name. Raises UsageError, MissingExtraError."""
     if name not in _MODULES:
-        raise UsageError(f'paper "{name}": there is no such paper{suggest(name, _MODULES)}')
+        known = [*_MODULES, *experiments.EXPERIMENTS]
+        raise UsageError(f'paper "{name}": there is no such paper{suggest(name, known)}')
     try:
         module = import_module(f"dumbbell.papers.{_MODULES[name]}")
     except ModuleNotFoundError as error:
