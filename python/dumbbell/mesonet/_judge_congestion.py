@@ -18,6 +18,7 @@ from dumbbell.mesonet._measured import (
     Judged,
     Measured,
     Part,
+    rank_correlation,
 )
 from dumbbell.mesonet.published import (
     CONDITIONS,
@@ -39,10 +40,8 @@ _OTHERS = [f"y{i}" for i in (*range(1, 10), 11)]
 
 def order_correlation(m: Measured) -> float:
     """Spearman's correlation of our order of conditions with the published one, of those run."""
-    from scipy.stats import spearmanr
-
-    ours = m.congestion.rank
-    return float(spearmanr(ours, congestion_ranks(m.experiment).reindex(ours.index)).statistic)
+    rho, _ = rank_correlation(m.congestion.rank, congestion_ranks(m.experiment))
+    return rho
 
 
 def published_effects(experiment: str) -> MainEffects:
@@ -167,13 +166,11 @@ def _factor(one: pd.Series, other: pd.Series) -> pd.Series:
 def scale_keeps_order(experiments: Experiments) -> Judged:
     """F23. From 2a to 2c, ten times as large and fast: the retransmission rate is lower in more
     than half of the conditions, and Spearman's correlation of the two is 0.8 or more."""
-    from scipy.stats import spearmanr
-
     small, large = experiments.both("2a", "2c")
     both = pd.concat([m.congestion.table["value"] for m in (small, large)], axis=1).dropna()
     both.columns = ["2a", "2c"]
     lower = int((both["2c"] < both["2a"]).sum())
-    rho = float(spearmanr(both["2a"], both["2c"]).statistic)
+    rho, _ = rank_correlation(both["2a"], both["2c"])
     published = ORDER_CORRELATIONS["2a", "2c"]
     parts = [
         Part(

@@ -5,7 +5,7 @@ The docstring of each function says what must hold; it was written before there 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dumbbell._errors import UsageError
 from dumbbell.analysis._analysis import p_text
@@ -20,6 +20,7 @@ from dumbbell.mesonet._measured import (
     Judged,
     Measured,
     Part,
+    rank_correlation,
 )
 from dumbbell.mesonet.published import EXPERIMENTS
 
@@ -28,6 +29,9 @@ MACROSCOPIC = [
     *(f"T.y{i}" for i in range(1, 6)),
 ]
 """Macroscopic responses of experiment 1: 12 of each period and five totals."""
+COMPARED = [name for name in MACROSCOPIC if not name.endswith((".y44", ".y45"))]
+"""Those in which algorithms are compared. Numbers of flows in normal and in alternate mode tell TCP
+from the others by their definition."""
 WINDOWED = ("bic", "ctcp", "hstcp", "scalable")
 """Algorithms that are Reno below some window."""
 FEW = 0.25
@@ -39,16 +43,17 @@ _UNDER_CONGESTION = dict(zip(_SIGNS, ("tp2.y6", "tp2.y42", "tp2.y5"), strict=Tru
 
 
 def macroscopic_outliers(m: Measured) -> Outliers:
-    return outliers(m.frame, MACROSCOPIC, rel=PRACTICAL, congestion=m.congestion)
+    return outliers(m.frame, COMPARED, rel=PRACTICAL, congestion=m.congestion)
 
 
 def macroscopic_clusters(m: Measured) -> Clusters:
-    return clusters(m.frame, MACROSCOPIC, congestion=m.congestion)
+    return clusters(m.frame, COMPARED, congestion=m.congestion)
 
 
 def few_differences(experiments: Experiments) -> Judged:
     """F1. In 1a and in 1b, with Grubbs' test (p < .05) of each macroscopic response of each period
-    and each total in each condition, and differences of a tenth of the mean or more:
+    (but flows in normal and in alternate mode) and each total in each condition, and differences of
+    a tenth of the mean or more:
 
     - in fewer than a quarter of the pairs of condition and response some algorithm differs;
     - more than half of the algorithms differ in fewer than 5 % of the pairs each.
@@ -82,8 +87,8 @@ def few_differences(experiments: Experiments) -> Judged:
 
 def fast_stands_out(experiments: Experiments) -> Judged:
     """F2. In 1a and in 1b, in the cluster trees (average linkage) of the algorithms by all
-    macroscopic responses of a condition, where an algorithm stands out if it is alone when the tree
-    is cut in two and joins at twice the height of the rest or more:
+    macroscopic responses (as in F1) of a condition, where an algorithm stands out if it is alone
+    when the tree is cut in two and joins at twice the height of the rest or more:
 
     - FAST stands out in more conditions than any other algorithm;
     - the conditions where it does are the more congested ones (rank-sum test, p < .05).
@@ -151,24 +156,31 @@ def fast_under_congestion(experiments: Experiments) -> Judged:
 def _effects_of_fast(m: Measured) -> list[tuple[tuple[str, str], Part]]:
     """Name and response, and whether that is extreme under congestion."""
     m.require(FAST)
-    found = []
-    for name in (FAST, FAST_AT):
-        for what in _UNDER_CONGESTION if name in m.algorithms else ():
-            hits, many = _beyond(m, name, what, m.most_congested())
-            text = f"{m.experiment}: {name} {_SIGNS[what]} in {what} in {hits} of {many} congested"
-            part = Part(f"{what} of {name} in {m.experiment}", 2 * hits > many, text)
-            found.append(((name, what), part))
-    return found
+    pairs = [(n, what) for n in (FAST, FAST_AT) if n in m.algorithms for what in _UNDER_CONGESTION]
+    counts = {pair: _beyond(m, *pair, m.most_congested()) for pair in pairs}
+    text = f"{m.experiment}, congested conditions: {_extremes(counts)}"
+    return [
+        (pair, Part(f"{pair[1]} of {pair[0]} in {m.experiment}", 2 * hits > many, text))
+        for pair, (hits, many) in counts.items()
+    ]
+
+
+def _extremes(counts: Mapping[tuple[str, str], tuple[int, int]]) -> str:
+    """`fast high in retransmission rate in 11 of 11, ...`"""
+    return ", ".join(
+        f"{name} {_SIGNS[what]} in {what} in {hits} of {many}"
+        for (name, what), (hits, many) in counts.items()
+    )
 
 
 def _beyond(
     m: Measured, name: str, what: str, conditions: Sequence[int], least: float = 0.0
 ) -> tuple[int, int]:
     """In how many of these conditions an algorithm is beyond all others but FAST's relatives, and
-    by `least` of the mean over all or more from that mean; and of how many that can be said."""
+    by `least` of their mean or more from that mean; and of how many that can be said."""
     wide = m.wide(_UNDER_CONGESTION[what]).reindex(conditions).dropna(subset=[name])
     others = wide.drop(columns=[FAST, FAST_AT], errors="ignore").dropna(how="all")
-    value, mean = wide.loc[others.index, name], wide.loc[others.index].mean(axis=1)
+    value, mean = wide.loc[others.index, name], others.mean(axis=1)
     if _SIGNS[what] == HIGH:
         out = (value > others.max(axis=1)) & (value - mean >= least * mean)
     else:
@@ -179,17 +191,18 @@ def _beyond(
 def fast_without_congestion(experiments: Experiments) -> Judged:
     """F4. Each effect of FAST or FAST-AT under congestion that is there (F3) is gone in the third
     of conditions with least congestion: in at most a fifth of them is the algorithm beyond all
-    others and a tenth of the mean or more away from it. Not testable where F3 has no effect.
+    others and a tenth of their mean or more away from it. Not testable where F3 has no effect.
     """
     parts = []
     of = experiments.those("1a", "1b")
     for m in of:
-        for (name, what), effect in _effects_of_fast(m):
-            if not effect.holds:
-                continue
-            hits, many = _beyond(m, name, what, m.least_congested(), PRACTICAL)
-            text = f"{m.experiment}: {name} {_SIGNS[what]} in {what} in {hits} of {many} calm"
-            parts.append(Part(f"{what} of {name} in {m.experiment}", hits <= SELDOM * many, text))
+        pairs = [pair for pair, effect in _effects_of_fast(m) if effect.holds]
+        counts = {pair: _beyond(m, *pair, m.least_congested(), PRACTICAL) for pair in pairs}
+        text = f"{m.experiment}, conditions without congestion: {_extremes(counts)}"
+        parts += [
+            Part(f"{pair[1]} of {pair[0]} in {m.experiment}", hits <= SELDOM * many, text)
+            for pair, (hits, many) in counts.items()
+        ]
     if not parts:
         why = "; ".join(filter(None, (m.milder() for m in of)))
         raise UsageError(f"F3 has no effect that could vanish{f': {why}' if why else ''}")
@@ -222,31 +235,28 @@ def reno_under_congestion(experiments: Experiments) -> Judged:
 
 
 def _modes(m: Measured) -> list[Part]:
-    from scipy.stats import spearmanr
-
     alternate, normal = m.wide("tp2.y45"), m.wide("tp2.y44")
     share = alternate / (alternate + normal)
+    top = share.reindex(m.most_congested(6))
+    there = [name for name in WINDOWED if name in m.algorithms]
+    tests = {name: rank_correlation(share[name], m.congestion.rank) for name in there}
+    shown = ", ".join(
+        f"{name} {100 * top[name].mean():.0f} % "
+        + (f"(rho {rho:.2f}, {p_text(p)})" if p == p else "(the same everywhere)")
+        for name, (rho, p) in tests.items()
+    )
+    text = f"{m.experiment}: in alternate mode in the most congested sixth {shown}"
     parts = []
-    for name in (name for name in WINDOWED if name in m.algorithms):
-        here = share[name].dropna()
-        top = float(here.reindex(m.most_congested(6)).mean())
-        found = spearmanr(here, m.congestion.rank.reindex(here.index))
+    for name, (rho, p) in tests.items():
+        falls = p < 0.05 and rho < 0
+        low = float(top[name].mean()) < 0.5
         parts += [
-            Part(
-                f"{name} falls back with congestion in {m.experiment}",
-                bool(found.pvalue < 0.05 and found.statistic < 0),
-                f"{m.experiment}: share of {name} in alternate mode and congestion "
-                f"{found.statistic:.2f}, {p_text(found.pvalue)}",
-            ),
-            Part(
-                f"{name} is mostly Reno in {m.experiment}",
-                top < 0.5,
-                f"{m.experiment}: {100 * top:.0f} % of {name} in alternate mode at the top",
-            ),
+            Part(f"{name} falls back with congestion in {m.experiment}", falls, text),
+            Part(f"{name} is mostly Reno in {m.experiment}", low, text),
         ]
     if FAST in m.algorithms:
-        least = float(share[FAST].reindex(m.most_congested(6)).min())
-        text = f"{m.experiment}: at least {100 * least:.0f} % of fast in alternate mode at the top"
+        least = float(top[FAST].min())
+        text = f"{m.experiment}: {FAST} at least {100 * least:.0f} %"
         parts.append(Part(f"FAST does not fall back in {m.experiment}", least >= ALWAYS, text))
     return parts
 
@@ -254,11 +264,13 @@ def _modes(m: Measured) -> list[Part]:
 def _advantages(m: Measured) -> list[Part]:
     table = m.goodputs()
     top = table[table["condition"].isin(m.most_congested(6))]
-    parts = []
+    ratios = {}
     for name in (name for name in WINDOWED if name in m.algorithms):
         points = coexistence(top[top["algorithm"] == name]).points
-        ratio = float((points["alternate"] / points["tcp"]).median())
-        text = f"{m.experiment}: {name} has {ratio:.2f} of the goodput of TCP at the top"
-        held = abs(ratio - 1) <= PRACTICAL
-        parts.append(Part(f"no advantage of {name} in {m.experiment}", held, text))
-    return parts
+        ratios[name] = float((points["alternate"] / points["tcp"]).median())
+    shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    text = f"{m.experiment}: goodput over that of TCP in the most congested sixth {shown}"
+    return [
+        Part(f"no advantage of {name} in {m.experiment}", abs(ratio - 1) <= PRACTICAL, text)
+        for name, ratio in ratios.items()
+    ]

@@ -202,6 +202,18 @@ def group_numbers(*files: str, paths: Iterable[str] = (), interface: str = "") -
     ]
 
 
+def rank_correlation(one: pd.Series, other: pd.Series) -> tuple[float, float]:
+    """Spearman's correlation of two responses of conditions and its p; NaN where one of them is the
+    same everywhere."""
+    from scipy.stats import spearmanr
+
+    both = pd.concat([one, other], axis=1).dropna()
+    if len(both) < 3 or (both.nunique() < 2).any():
+        return math.nan, math.nan
+    found = spearmanr(both.iloc[:, 0], both.iloc[:, 1])
+    return float(found.statistic), float(found.pvalue)
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a statement: whether it holds, and the numbers."""
