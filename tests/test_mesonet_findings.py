@@ -292,18 +292,27 @@ def test_missing_experiments_are_said(all_frames: dict[str, pd.DataFrame]) -> No
 
 
 def test_incomplete_experiments(all_frames: dict[str, pd.DataFrame]) -> None:
+    """20 conditions with all of 8 algorithms, one with 3."""
     frame = all_frames["1b"]
-    some = pd.concat([frame.iloc[: 8 * 20], frame.iloc[8 * 20 : 8 * 20 + 3]])
-    found = verdicts(e1b=some)
-    # The 21st condition has 3 of 8 algorithms.
-    assert "1b has 20 of 32 conditions and 160 of their 160 pairs" in found["F21"].number
-    assert found["F21"].verdict == REPRODUCED
+    found = verdicts(e1b=frame.iloc[: 8 * 20 + 3])
+    extent = (
+        "163 of 256 pairs of condition and algorithm, 21 of 32 conditions, 20 with half of the "
+        "algorithms"
+    )
+    assert found["F21"].number == f"1b: rho = 1.000; 1b has {extent}"
     assert found["F22"].verdict == UNTESTABLE
-    assert found["F22"].reason.startswith("effects need all 32 conditions: 1b has 20 of 32")
-    few = Experiments.of({"1b": frame.iloc[: 8 * 7]})
-    assert few.lacking["1b"].startswith("1b has only 7 of 32 conditions")
+    assert found["F22"].reason == f"effects need all 32 conditions: 1b has {extent}"
+    # Conditions can be ordered, but algorithms be compared in few of them.
+    sparse = Experiments.of({"1b": frame[(frame.index < 8 * 7) | (frame["algorithm"] == "bic")]})
+    assert [m.experiment for m in sparse.those("1b", compare=False)] == ["1b"]
+    with pytest.raises(UsageError, match="1b has only 81 of 256 pairs"):
+        sparse.those("1b")
     failed = frame.assign(error=[None] * (8 * 20) + ["lost"] * (8 * 12))
     assert Experiments.of({"1b": failed}).measured["1b"].conditions == 20
+    # A study without a finished run.
+    nothing = verdicts(e1b=frame.iloc[:0][[*design("1b"), "algorithm"]])
+    assert {each.verdict for each in nothing.values()} == {UNTESTABLE}
+    assert figures({"1b": frame.iloc[:0]}) == {}
 
 
 def test_order_of_runs_does_not_matter(all_frames: dict[str, pd.DataFrame]) -> None:

@@ -37,8 +37,8 @@ def all_figures(experiments: Experiments) -> dict[str, Figure]:
 
 def _figures(experiments: Experiments) -> Iterator[tuple[str, Callable[[], Figure]]]:
     there = list(experiments.measured.values())
-    if there:
-        yield "congestion-order", partial(congestion_order, there)
+    if any(m.conditions for m in there):
+        yield "congestion-order", partial(congestion_order, [m for m in there if m.conditions])
     for m in there:
         kinds = _HOMOGENEOUS if m.experiment[0] == "1" else _MIXED
         for name, make in kinds.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import pandas as pd
@@ -42,11 +42,10 @@ MILDER = 3.0
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs of one experiment, sorted; `condition` is the number in the study's design. Conditions
-    in which fewer than half of the algorithms have run are left out."""
+    """Runs of one experiment, sorted; `condition` is the number in the study's design."""
 
     experiment: str
-    frame: pd.DataFrame
+    runs: pd.DataFrame
     algorithms: tuple[str, ...]
 
     @classmethod
@@ -69,13 +68,22 @@ class Measured:
         frame = frame.assign(**plain, condition=numbers, algorithm=names, place=names.map(place))
         keys = [CONDITION, "place", *(["replicate"] if "replicate" in frame.columns else [])]
         frame = frame.sort_values(keys, kind="stable").drop(columns="place")
-        there = frame.groupby(CONDITION)[ALGORITHM].transform("nunique")
-        frame = frame[2 * there >= len(algorithms)].reset_index(drop=True)
-        return cls(experiment, frame, algorithms)
+        return cls(experiment, frame.reset_index(drop=True), algorithms)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The runs of conditions in which half of the algorithms, or more, can be compared."""
+        there = self.runs.groupby(CONDITION)[ALGORITHM].transform("nunique")
+        return self.runs[2 * there >= len(self.algorithms)].reset_index(drop=True)
+
+    @property
+    def compared(self) -> int:
+        """Number of conditions in which algorithms can be compared."""
+        return int(self.frame[CONDITION].nunique())
 
     @property
     def conditions(self) -> int:
-        return int(self.frame[CONDITION].nunique())
+        return int(self.runs[CONDITION].nunique())
 
     @property
     def rate(self) -> str:
@@ -88,22 +96,22 @@ class Measured:
 
     @cached_property
     def congestion(self) -> Congestion:
-        return congestion(self.frame, self.rate)
+        return congestion(self.runs, self.rate)
 
     @property
     def extent(self) -> str:
         """How much of the experiment there is; empty where that is all."""
-        cells = len(self.frame[[CONDITION, ALGORITHM]].drop_duplicates())
-        wanted = self.conditions * len(self.algorithms)
-        if self.conditions == CONDITIONS and cells == wanted:
+        cells = len(self.runs[[CONDITION, ALGORITHM]].drop_duplicates())
+        wanted = CONDITIONS * len(self.algorithms)
+        if cells == wanted:
             return ""
         return (
-            f"{self.conditions} of {CONDITIONS} conditions and {cells} of their {wanted} pairs "
-            "with algorithms"
+            f"{cells} of {wanted} pairs of condition and algorithm, {self.conditions} of "
+            f"{CONDITIONS} conditions, {self.compared} with half of the algorithms"
         )
 
     def least_congested(self, share: int = 3) -> list[int]:
-        """The least congested third, or other part, of the conditions."""
+        """The least congested third, or other part, of the conditions that can be compared."""
         order = self._order()
         return order[: math.ceil(len(order) / share)]
 
@@ -122,7 +130,7 @@ class Measured:
 
     def by_condition(self, responses: Sequence[str]) -> pd.DataFrame:
         """Means over algorithms, one row a condition with its factors."""
-        means = self.frame.groupby(CONDITION)[list(responses)].mean()
+        means = self.runs.groupby(CONDITION)[list(responses)].mean()
         return design(self.experiment).join(means, how="inner").reset_index()
 
     def goodputs(self) -> pd.DataFrame:
@@ -190,7 +198,8 @@ class Measured:
         )
 
     def _order(self) -> list[int]:
-        return [int(str(c)) for c in self.congestion.order]
+        there = set(self.frame[CONDITION])
+        return [int(str(c)) for c in self.congestion.order if c in there]
 
 
 def group_numbers(*files: str, paths: Iterable[str] = (), interface: str = "") -> list[str]:
@@ -225,42 +234,40 @@ class Part:
 
 @dataclass(frozen=True)
 class Experiments:
-    """The experiments that there are, and why others are not."""
+    """The experiments that there are."""
 
     measured: Mapping[str, Measured]
-    lacking: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, frames: Mapping[str, pd.DataFrame]) -> Experiments:
         """Raises UsageError for an unknown experiment or a frame of another study."""
-        measured, lacking = {}, {}
         for name in frames:
             if name not in EXPERIMENTS:
                 known = ", ".join(EXPERIMENTS)
                 raise UsageError(f'experiment "{name}": expected one of {known}')
-        for name in EXPERIMENTS:
-            if name not in frames:
-                lacking[name] = f"{name} was not run"
-                continue
-            found = Measured.of(name, frames[name])
-            if found.conditions < LEAST_CONDITIONS:
-                lacking[name] = f"{name} has only {found.extent}"
-            else:
-                measured[name] = found
-        return cls(measured, lacking)
+        return cls({n: Measured.of(n, frames[n]) for n in EXPERIMENTS if n in frames})
 
-    def those(self, *names: str) -> list[Measured]:
-        """Those of the experiments that there are. Raises UsageError if there is none."""
-        found = [self.measured[name] for name in names if name in self.measured]
-        if not found:
-            raise UsageError("; ".join(self.lacking[name] for name in names))
-        return found
+    def lacking(self, name: str, *, compare: bool = True) -> str:
+        """Why an experiment says nothing; empty if it does. `compare`: about algorithms."""
+        if name not in self.measured:
+            return f"{name} was not run"
+        m = self.measured[name]
+        enough = (m.compared if compare else m.conditions) >= LEAST_CONDITIONS
+        return "" if enough else f"{name} has only {m.extent}"
+
+    def those(self, *names: str, compare: bool = True) -> list[Measured]:
+        """Those of the experiments that say something. Raises UsageError if there is none."""
+        why = {name: self.lacking(name, compare=compare) for name in names}
+        if all(why.values()):
+            raise UsageError("; ".join(why.values()))
+        return [self.measured[name] for name, reason in why.items() if not reason]
 
     def both(self, one: str, other: str) -> tuple[Measured, Measured]:
-        """Raises UsageError unless both are there."""
-        lacking = [self.lacking[name] for name in (one, other) if name in self.lacking]
-        if lacking:
-            raise UsageError("; ".join(lacking))
+        """Two experiments of which conditions are compared. Raises UsageError unless both say
+        something."""
+        why = [self.lacking(name, compare=False) for name in (one, other)]
+        if any(why):
+            raise UsageError("; ".join(filter(None, why)))
         return self.measured[one], self.measured[other]
 
 
