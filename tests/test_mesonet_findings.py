@@ -19,7 +19,7 @@ from dumbbell.mesonet._finding import Finding
 from dumbbell.mesonet._judge_congestion import published_effects
 from dumbbell.mesonet._judge_macroscopic import MACROSCOPIC
 from dumbbell.mesonet._measured import Experiments, group_numbers
-from dumbbell.mesonet.findings import STATEMENTS, criteria, figures, judge, summary_table
+from dumbbell.mesonet.findings import STATEMENTS, criteria, figures, judge, numbers, summary_table
 from dumbbell.mesonet.published import (
     CONGESTION_ORDERS,
     EXPERIMENTS,
@@ -338,6 +338,17 @@ def test_table_and_criteria(whole: dict[str, Finding]) -> None:
     assert list(table.index) == list(STATEMENTS)
     assert table.loc["F24", "verdict"] == REPRODUCED
     assert all(text.startswith(f"{name}") for name, text in criteria().items())
+
+
+def test_numbers(all_frames: dict[str, pd.DataFrame]) -> None:
+    frame = all_frames["1b"]
+    table = numbers({"1b": frame, "2a": all_frames["2a"]}).set_index(["experiment", "quantity"])
+    rate = table.loc[("2a", "greatest retransmission rate")]
+    assert rate.tolist() == ["0.025", "0.025"]
+    flows = table.loc[("1b", "flows completed in a run: least, mean, greatest"), "published"]
+    assert flows == "4.33e+06, 8.33e+06, 1.67e+07"
+    assert table.loc[("1b", "runs")].tolist() == ["256", "256"]
+    assert table.loc[("1b", "groups of correlated responses"), "published"] == "7 of 22 responses"
 
 
 def test_reasons_are_wanted() -> None:

@@ -64,7 +64,7 @@ def congestion_order(measured: list[Measured]) -> Figure:
 
     across = min(_ACROSS, len(measured))
     down = math.ceil(len(measured) / across)
-    made, axes = figure(down, across, (2.7 * across + 0.5, 2.75 * down + 0.4), sharex=True)
+    made, axes = figure(down, across, (3.1 * across + 0.5, 3.15 * down + 0.4), sharex=True)
     ends = [0, CONDITIONS + 1]
     for ax, m in zip(axes.ravel(), measured, strict=False):
         ours = m.congestion.rank
@@ -77,6 +77,6 @@ def congestion_order(measured: list[Measured]) -> Figure:
         ax.set_box_aspect(1)
         ax.set_title(f"{m.experiment}: rho = {order_correlation(m):.3f}", **TITLE)
     hide_rest(axes, len(measured))
-    made.supxlabel("rank in the study (1 = least congested)", fontsize=9)
+    made.supxlabel("rank of a condition in the study (1 = least congested)", fontsize=9)
     made.supylabel("rank here", fontsize=9)
     return made

@@ -152,6 +152,14 @@ def summary_table(findings: Iterable[Finding]) -> pd.DataFrame:
     return pd.DataFrame(rows, index=index, columns=list(columns))
 
 
+def numbers(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Published numbers beside ours: rates, order of conditions, size of runs, reduction of the
+    responses. Raises UsageError as `judge` does."""
+    from dumbbell.mesonet._numbers import numbers_table
+
+    return numbers_table(Experiments.of(frames))
+
+
 def figures(frames: Mapping[str, pd.DataFrame]) -> dict[str, Figure]:
     """Figures for the documentation, by name: "congestion-order", and for each experiment such as
     1b those that apply: "clusters-1b", "outliers-1b", "ranks-2b", "ranks-tcp-2b", "coexistence-2b",
