@@ -59,6 +59,22 @@ class _Way:
     reverse_delay_ns: int
     rtt_ns: int
 
+    @classmethod
+    def over(
+        cls, route: Sequence[Hop], reverse: Sequence[Hop], propagation: int, item: _Item, key: str
+    ) -> _Way:
+        """The way over links that take so long there and back; what an item's own RTT has above
+        that is at its ends. Raises ScenarioError."""
+        rtt = propagation if item.rtt is None else item.rtt
+        if rtt < propagation:
+            raise ScenarioError(
+                key=f"{key}.rtt",
+                value=format_time(rtt),
+                expected=f"the links alone have a round-trip time of {format_time(propagation)}",
+            )
+        extra = rtt - propagation
+        return cls(list(route), list(reverse), extra // 2, extra - extra // 2, rtt)
+
     def fields(self) -> dict[str, Any]:
         return {
             "route": self.route,
@@ -118,22 +134,25 @@ def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None
     probe_ways = [network.way(probe, f"probes[{i}]") for i, probe in enumerate(scenario.probes)]
     links = network.links(ways, probe_ways)
     available = _available_bytes() if available_bytes is None else available_bytes
-    _check_memory(scenario, links, ways, available)
-    users = UsersBuilder()
+    users = sum(f.count * f.traffic.count for f in scenario.flows if isinstance(f.traffic, Users))
+    if isinstance(network, _MesonetNetwork):
+        users += network.users()
+    _check_memory(scenario, links, ways, users, available)
+    builder = UsersBuilder()
     config = {
         "seed": scenario.seed,
         "duration_ns": scenario.duration,
         "warmup_ns": scenario.warmup,
         "interval_ns": scenario.interval,
         "links": links,
-        "flows": _flows(scenario, flow_ways, registry, users),
+        "flows": _flows(scenario, flow_ways, registry, builder),
         "probes": _probes(scenario, probe_ways),
         "hop_by_hop": scenario.hop_by_hop,
         "capture": scenario.capture,
     }
     if isinstance(network, _MesonetNetwork):
         network.add_users(config, scenario, registry)
-    return config | users.config(scenario)
+    return config | builder.config(scenario)
 
 
 def _ways(
@@ -223,15 +242,7 @@ class _TopologyNetwork:
         route = shortest(self._edges, item.from_, item.to, key=key, spread=self._spread)
         reverse = shortest(self._edges, item.to, item.from_, key=key, spread=self._spread)
         propagation = sum(self._edges[i].delay_ns for i in [*route, *reverse])
-        rtt = propagation if item.rtt is None else item.rtt
-        if rtt < propagation:
-            raise ScenarioError(
-                key=f"{key}.rtt",
-                value=format_time(rtt),
-                expected=f"the links alone have a round-trip time of {format_time(propagation)}",
-            )
-        extra = rtt - propagation
-        return _Way(route, reverse, extra // 2, extra - extra // 2, rtt)
+        return _Way.over(route, reverse, propagation, item, key)
 
     def links(self, ways: Sequence[_Way], probe_ways: Sequence[_Way]) -> list[dict[str, Any]]:
         longest = [0] * len(self._links)
@@ -273,18 +284,14 @@ class _MesonetNetwork:
             )
         there, back = self._network.route(source, target), self._network.route(target, source)
         propagation = 2 * self._network.propagation_ns(source, target)
-        rtt = propagation if item.rtt is None else item.rtt
-        if rtt < propagation:
-            raise ScenarioError(
-                key=f"{key}.rtt",
-                value=format_time(rtt),
-                expected=f"the links alone have a round-trip time of {format_time(propagation)}",
-            )
-        extra = rtt - propagation
-        return _Way(there, back, extra // 2, extra - extra // 2, rtt)
+        return _Way.over(there, back, propagation, item, key)
 
     def links(self, ways: Sequence[_Way], probe_ways: Sequence[_Way]) -> list[dict[str, Any]]:
         return self._network.links
+
+    def users(self) -> int:
+        """How many there are."""
+        return sum(crowd.count for crowd in self._network.crowds())
 
     def add_users(self, config: dict[str, Any], scenario: Scenario, registry: Registry) -> None:
         """The users beside the scenario's own flows."""
@@ -548,10 +555,13 @@ def _probes(scenario: Scenario, ways: Sequence[_Way]) -> list[dict[str, Any]]:
 
 
 def _check_memory(
-    scenario: Scenario, links: Sequence[dict[str, Any]], ways: Sequence[_Way], available: int
+    scenario: Scenario,
+    links: Sequence[dict[str, Any]],
+    ways: Sequence[_Way],
+    users: int,
+    available: int,
 ) -> None:
-    """Refuse what cannot fit: state per flow, packets in flight, recorded rows and traces."""
-    users = sum(f.count * f.traffic.count for f in scenario.flows if isinstance(f.traffic, Users))
+    """Refuse what cannot fit: state per flow or user, packets in flight, recorded rows, traces."""
     count = sum(flow.count for flow in scenario.flows)
     rows = scenario.duration // scenario.interval if scenario.interval else 0
     of_flows = count * (_FLOW_BYTES + rows * _ROW_BYTES) + users * _FLOW_BYTES

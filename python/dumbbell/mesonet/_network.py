@@ -63,6 +63,8 @@ class Crowd:
     role: str
     interface: str
     count: int
+    alone: bool = False
+    """Whether all users of the network have this role."""
 
     @property
     def group(self) -> str:
@@ -70,7 +72,9 @@ class Crowd:
 
     @property
     def id(self) -> str:
-        return f"{self.router.name}-{self.group}"
+        """Names the users' random streams too: what they ask for is then the same whichever
+        algorithm all of them use."""
+        return f"{self.router.name}-{self.interface if self.alone else self.group}"
 
 
 @dataclass(slots=True)
@@ -208,6 +212,7 @@ class Network:
         """All users, by router, role and interface; none where there would be nobody."""
         mesonet = self.mesonet
         found: list[Crowd] = []
+        alone = self._alternate_share in (0, 1)
         for tier in ("N", "F", "D"):
             below = [router for router in access_routers() if router.tier == tier]
             totals = [self.sources(router) for router in below]
@@ -216,8 +221,8 @@ class Network:
             for interface, counts in (("fast", fast), ("normal", normal)):
                 alternate = apportion(counts, self._alternate_share)
                 for router, count, own in zip(below, counts, alternate, strict=True):
-                    found.append(Crowd(router, "alternate", interface, own))
-                    found.append(Crowd(router, "tcp", interface, count - own))
+                    found.append(Crowd(router, "alternate", interface, own, alone))
+                    found.append(Crowd(router, "tcp", interface, count - own, alone))
         return sorted((crowd for crowd in found if crowd.count), key=lambda crowd: crowd.id)
 
     @property
