@@ -1,6 +1,6 @@
-"""Turn the results of `speed.py`, `peers.py`, `ack_cost` and `queues` into docs/performance.md.
+"""Turn the results of the benchmarks into docs/performance.md.
 
-python benches/report.py speed.json peers.json ack_cost.json queues.json --out docs/performance.md
+python benches/report.py speed.json peers.json ack_cost.json queues.json mesonet.json
 """
 
 from __future__ import annotations
@@ -149,8 +149,54 @@ def queue_section(costs: dict[str, float]) -> list[str]:
     ]
 
 
+def mesonet_section(measured: Document) -> list[str]:
+    runs, largest = measured["runs"], measured["largest"]
+    rates = [run["packets_per_cpu_s"] for run in runs]
+    mean = sum(run["packets"] for run in runs) / sum(run["cpu_s"] for run in runs)
+    visits = sum(run["visits_per_cpu_s"] * run["cpu_s"] for run in runs)
+    visits /= sum(run["cpu_s"] for run in runs)
+    study = measured["study_packets_per_processor_s"]
+    scenario = measured["scenario"]
+    rows = [
+        [
+            " ".join(f"{name}={level}" for name, level in run["factors"].items()),
+            f"{run['packets']:,}",
+            f"{run['cpu_s']:.1f}",
+            f"{run['packets_per_cpu_s']:,.0f}",
+        ]
+        for run in runs
+    ]
+    ratios = sorted(measured["two_threads_over_one"])
+    per_user = (largest["peak_mib"] - largest["before_mib"]) * 2**20 / largest["users"]
+    return [
+        "## The network of the NIST study",
+        "",
+        f"Four conditions of experiment 1b with TCP, at scale {scenario['scale']:g} and "
+        f"{scenario['duration']} a run, as `dumbbell reproduce nist-1b` makes them "
+        f"(`benches/mesonet.py`, {measured['date'][:10]}). A packet, data or ACK, visits about "
+        "seven routers.",
+        "",
+        *table(["condition", "packets", "CPU s", "packets a CPU s"], rows),
+        f"- In all {mean:,.0f} packets a CPU second ({min(rates):,.0f} to {max(rates):,.0f}), and "
+        f"{visits:,.0f} visits of routers. The study's simulator moved {study:,.0f} packets in a "
+        f"processor second of its day (20 trillion in 124,107 hours): {mean / study:,.0f} times as "
+        "many.",
+        f"- {measured['runs_per_hour_and_core']:,.0f} such runs an hour and core.",
+        f"- Two threads take the same runs {ratios[len(ratios) // 2]:.2f} times as fast as one "
+        f"({ratios[0]:.2f} to {ratios[-1]:.2f}).",
+        f"- {largest['users']:,} sources, the larger level of experiment 1a, are in memory at once "
+        f"with {largest['peak_mib']:,.0f} MiB in all, or {per_user:,.0f} bytes each, open "
+        "connections and the network included (two seconds of the run).",
+        "",
+    ]
+
+
 def page(
-    speed: Document, peers: Document, ack_costs: dict[str, float], queue_costs: dict[str, float]
+    speed: Document,
+    peers: Document,
+    ack_costs: dict[str, float],
+    queue_costs: dict[str, float],
+    mesonet: Document,
 ) -> str:
     rows = speed["measurements"] + peers["measurements"]
     machine = speed["machine"]
@@ -198,6 +244,8 @@ def page(
     lines += [
         *ack_section(ack_costs),
         *queue_section(queue_costs),
+        "",
+        *mesonet_section(mesonet),
         "## Every run",
         "",
         "Shorter simulated times stand where the whole scenario takes minutes. A utilisation far "
@@ -215,9 +263,11 @@ def main() -> int:
     parser.add_argument("peers", type=Path, help="what peers.py wrote")
     parser.add_argument("ack_cost", type=Path, help="what the example ack_cost wrote")
     parser.add_argument("queues", type=Path, help="what the benchmark queues wrote")
+    parser.add_argument("mesonet", type=Path, help="what mesonet.py wrote")
     parser.add_argument("--out", type=Path, default=Path("docs/performance.md"))
     arguments = parser.parse_args()
-    files = (arguments.speed, arguments.peers, arguments.ack_cost, arguments.queues)
+    names = ("speed", "peers", "ack_cost", "queues", "mesonet")
+    files = [getattr(arguments, name) for name in names]
     documents = [json.loads(file.read_text()) for file in files]
     arguments.out.write_text(page(*documents))
     return 0
