@@ -24,20 +24,20 @@ def main() -> None:
     passed = sum(row["passed"] for row in rows)
     lines = ["| case | report | result | measured |", "| --- | --- | --- | --- |"]
     lines += [_case(row) for row in rows]
-    _paste(HERE / "cases.md", "\n".join([f"{passed} of {len(rows)} cases pass.", "", *lines]))
+    paste(HERE / "cases.md", "\n".join([f"{passed} of {len(rows)} cases pass.", "", *lines]))
     with TemporaryDirectory() as directory:
         outcomes = [reproduce(row["name"], directory) for row in listing()]
         for outcome in outcomes:
             for figure in outcome["figures"]:
                 shutil.copy(figure, FIGURES)
-    _paste(HERE / "papers.md", "\n\n".join(map(_paper, outcomes)))
+    paste(HERE / "papers.md", "\n\n".join(map(_paper, outcomes)))
 
 
 def _case(row: dict[str, Any]) -> str:
     result = "pass" if row["passed"] else "**fail**"
     what = f"{row['title']} ({row['source']})"
     note = f". Note: {row['note']}" if row["note"] else ""
-    return f"| {row['name']} | {_cell(what)} | {result} | {_cell(row['detail'] + note)} |"
+    return f"| {row['name']} | {cell(what)} | {result} | {cell(row['detail'] + note)} |"
 
 
 def _paper(outcome: dict[str, Any]) -> str:
@@ -49,7 +49,7 @@ def _paper(outcome: dict[str, Any]) -> str:
     for row in outcome["rows"]:
         verdict = row["verdict"] if row["verdict"] == "agrees" else f"**{row['verdict']}**"
         cells = [row["what"], row["paper"], row["ours"], verdict, row["source"]]
-        table.append("| " + " | ".join(map(_cell, cells)) + " |")
+        table.append("| " + " | ".join(map(cell, cells)) + " |")
     return "\n\n".join(
         [
             f"## {name}",
@@ -61,12 +61,12 @@ def _paper(outcome: dict[str, Any]) -> str:
     )
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text in a table: no separator, no thin space."""
     return text.replace("|", "\\|").replace("\u2009", " ")
 
 
-def _paste(page: Path, text: str) -> None:
+def paste(page: Path, text: str) -> None:
     begin, end = "<!-- measured -->\n", "<!-- end -->\n"
     old = page.read_text(encoding="utf-8")
     new = re.sub(
