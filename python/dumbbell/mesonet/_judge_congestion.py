@@ -76,7 +76,7 @@ def same_order(experiments: Experiments) -> Judged:
         lossless = int((m.congestion.table["value"] == 0).sum())
         if lossless:
             reasons.append(f"{m.experiment}: {lossless} conditions have no loss here, and no order")
-        reasons.append(m.milder())
+        reasons.append(m.unlike())
     return Judged(parts, of, reasons)
 
 
@@ -115,7 +115,7 @@ def same_causes(experiments: Experiments) -> Judged:
             effect, margin = ours["effect"][name], ours["margin"][name]
             text = f"{m.experiment}: {name} {effect:+.3f} (margin {margin:.3f})"
             parts.append(Part(f"no effect of {name} {here}", abs(effect) <= margin, text))
-    return Judged(parts, of, [m.milder() for m in of])
+    return Judged(parts, of, [m.unlike() for m in of])
 
 
 def _largest(effects: pd.Series) -> list[str]:
@@ -154,7 +154,7 @@ def threshold_without_matter(experiments: Experiments) -> Judged:
             f"{alike} of {len(_OTHERS)} other responses differ by less than 10 %",
         ),
     ]
-    return Judged(parts, (high, low), [high.milder(), low.milder()])
+    return Judged(parts, (high, low), [high.unlike(), low.unlike()])
 
 
 def _factor(one: pd.Series, other: pd.Series) -> pd.Series:
@@ -166,7 +166,7 @@ def _factor(one: pd.Series, other: pd.Series) -> pd.Series:
 def scale_keeps_order(experiments: Experiments) -> Judged:
     """F23. From 2a to 2c, ten times as large and fast: the retransmission rate is lower in more
     than half of the conditions, and Spearman's correlation of the two is 0.8 or more."""
-    small, large = experiments.both("2a", "2c")
+    small, large = experiments.both("2a", "2c", compare=False)
     both = pd.concat([m.congestion.table["value"] for m in (small, large)], axis=1).dropna()
     both.columns = ["2a", "2c"]
     lower = int((both["2c"] < both["2a"]).sum())
@@ -182,14 +182,14 @@ def scale_keeps_order(experiments: Experiments) -> Judged:
             "same order", rho >= LEAST_RHO, f"the orders agree: {rho:.3f} (published {published})"
         ),
     ]
-    return Judged(parts, (small, large), [small.milder(), large.milder()])
+    return Judged(parts, (small, large), [small.unlike(), large.unlike()])
 
 
 def threshold_without_loss(experiments: Experiments) -> Judged:
     """F24. From 2a to 2b, with the low initial slow-start threshold, the least retransmission rate
     of a condition falls to a tenth or less, and the greatest changes by a factor of less than
     1.25. The first is not testable where there is a condition without loss in 2a already."""
-    high, low = experiments.both("2a", "2b")
+    high, low = experiments.both("2a", "2b", compare=False)
     a, b = (m.congestion.table["value"] for m in (high, low))
     (low_a, top_a), (low_b, top_b) = (RETRANSMISSION_RATES[e] for e in ("2a", "2b"))
     if a.min() == 0:
@@ -212,4 +212,4 @@ def threshold_without_loss(experiments: Experiments) -> Judged:
             f"(published {top_a:.2g}, {top_b:.2g})",
         ),
     ]
-    return Judged(parts, (high, low), [high.milder(), low.milder()])
+    return Judged(parts, (high, low), [high.unlike(), low.unlike()])

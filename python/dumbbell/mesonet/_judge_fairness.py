@@ -21,6 +21,7 @@ from dumbbell.mesonet._measured import (
     Measured,
     Part,
 )
+from dumbbell.mesonet._responses import groups
 
 FAIREST = ("ctcp", "htcp", "fast-at")
 UNFAIREST = ("scalable", "bic", "fast")
@@ -87,9 +88,19 @@ def _indexes(experiments: Experiments) -> tuple[list[Measured], list[Coexistence
         else:
             of.append(m)
             found.append(coexisting)
+            reasons += [_compared(m), m.unlike()]
     if not of:
         raise UsageError("; ".join(reasons))
     return of, found, reasons
+
+
+def _compared(m: Measured) -> str:
+    """In how many cells of condition and flow group all algorithms have enough flows."""
+    table = m.goodputs().dropna(subset=["alternate", "tcp"])
+    having = table.groupby([CONDITION, "group"])[ALGORITHM].nunique()
+    many = m.compared * len(groups())
+    whole = int((having == len(m.algorithms)).sum())
+    return f"{m.experiment}: all algorithms can be compared in {whole} of {many} cells"
 
 
 def _told_apart(m: Measured, wide: pd.DataFrame, what: str) -> None:
@@ -173,6 +184,7 @@ def among_the_best(experiments: Experiments) -> Judged:
             reasons.append(str(error))
             continue
         of.append(m)
+        reasons += [_compared(m), m.unlike()]
         table = found.table[found.table["file"] == "all"].set_index(ALGORITHM)
         mean = table["both mean"].sort_values(kind="stable")
         place = list(mean.index).index("ctcp") + 1

@@ -77,7 +77,7 @@ def start_decides(experiments: Experiments) -> Judged:
                 f"{m.experiment}: significant in {significant} of {many} goodputs",
             ),
         ]
-    return Judged(parts, of, [m.milder() for m in of])
+    return Judged(parts, of, [m.unlike() for m in of])
 
 
 def _significant(frame: pd.DataFrame, names: list[str]) -> tuple[int, int]:
@@ -126,7 +126,7 @@ def alternates_beat_tcp(experiments: Experiments) -> Judged:
         reasons += why
     if not parts:
         raise UsageError("; ".join(reasons))
-    return Judged(parts, of, reasons)
+    return Judged(parts, of, [*reasons, *(m.unlike() for m in of)])
 
 
 def _long_lived(m: Measured) -> pd.DataFrame:

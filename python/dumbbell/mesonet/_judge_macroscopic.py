@@ -81,7 +81,7 @@ def few_differences(experiments: Experiments) -> Judged:
             ),
         ]
         often = ", ".join(f"{name} {n}" for name, n in counts.nlargest(3).items() if n)
-        reasons.append(f"{m.experiment}: flags are of {often}" if often else "")
+        reasons += [f"{m.experiment}: those that differ are {often}" if often else "", m.unlike()]
     return Judged(parts, of, reasons)
 
 
@@ -123,7 +123,7 @@ def fast_stands_out(experiments: Experiments) -> Judged:
                     f"{m.experiment}: in {pair} conditions FAST and FAST-AT are together apart "
                     "from the rest, so that neither is alone"
                 )
-        reasons.append(m.milder())
+        reasons.append(m.unlike())
     return Judged(parts, of, reasons)
 
 
@@ -150,7 +150,7 @@ def fast_under_congestion(experiments: Experiments) -> Judged:
     """
     of = experiments.those("1a", "1b")
     parts = [part for m in of for _, part in _effects_of_fast(m)]
-    return Judged(parts, of, [m.milder() for m in of])
+    return Judged(parts, of, [m.unlike() for m in of])
 
 
 def _effects_of_fast(m: Measured) -> list[tuple[tuple[str, str], Part]]:
@@ -203,10 +203,10 @@ def fast_without_congestion(experiments: Experiments) -> Judged:
             Part(f"{pair[1]} of {pair[0]} in {m.experiment}", hits <= SELDOM * many, text)
             for pair, (hits, many) in counts.items()
         ]
+    reasons = [m.unlike() for m in of]
     if not parts:
-        why = "; ".join(filter(None, (m.milder() for m in of)))
-        raise UsageError(f"F3 has no effect that could vanish{f': {why}' if why else ''}")
-    return Judged(parts, of)
+        raise UsageError("; ".join(filter(None, ["F3 has no effect that could vanish", *reasons])))
+    return Judged(parts, of, reasons)
 
 
 def reno_under_congestion(experiments: Experiments) -> Judged:
@@ -223,7 +223,7 @@ def reno_under_congestion(experiments: Experiments) -> Judged:
     median ratio of its goodput and that of the TCP flows beside it is within a tenth of 1.
     """
     of = experiments.those(*EXPERIMENTS)
-    parts, reasons = [], [m.milder() for m in of]
+    parts, reasons = [], [m.unlike() for m in of]
     for m in of:
         try:
             parts += _modes(m) if m.experiment in ("1a", "1b") else _advantages(m)

@@ -36,8 +36,10 @@ FACTOR_OF_SAME = 1.25
 FAST, FAST_AT, TCP = "fast", "fast-at", "tcp"
 RATES = {"1": "tp2.y6", "2": "y10"}
 """Retransmission rate, which orders conditions: with jumbo files in experiment 1."""
-MILDER = 3.0
-"""Congestion counts as milder than the study's if its greatest rate is so many times lower."""
+UNLIKE = 3.0
+"""Factor from which greatest and least retransmission rates are unlike the study's."""
+NO_LOSS = 1e-4
+"""A rate that counts as none."""
 
 
 @dataclass(frozen=True)
@@ -186,16 +188,22 @@ class Measured:
             f"{LEAST_FLOWS} or more"
         )
 
-    def milder(self) -> str:
-        """That congestion is milder than the study's, if so."""
-        most = float(self.congestion.table["value"].max())
-        published = RETRANSMISSION_RATES[self.experiment][1]
-        if most * MILDER > published:
-            return ""
-        return (
-            f"{self.experiment} is less congested here: the greatest retransmission rate is "
-            f"{most:.2g}, in the study {published:.2g}"
-        )
+    def unlike(self) -> str:
+        """In what the congestion of conditions is not that of the study, if in anything."""
+        rates = self.congestion.table["value"]
+        least, greatest = RETRANSMISSION_RATES[self.experiment]
+        texts = []
+        if rates.max() * UNLIKE < greatest:
+            texts.append(
+                f"no condition of {self.experiment} is as congested as in the study: the greatest "
+                f"retransmission rate is {rates.max():.2g}, there {greatest:.2g}"
+            )
+        if rates.min() > UNLIKE * max(least, NO_LOSS):
+            texts.append(
+                f"no condition of {self.experiment} is as calm as in the study: the least "
+                f"retransmission rate is {rates.min():.2g}, there {least:.2g}"
+            )
+        return "; ".join(texts)
 
     def _order(self) -> list[int]:
         there = set(self.frame[CONDITION])
@@ -262,10 +270,9 @@ class Experiments:
             raise UsageError("; ".join(why.values()))
         return [self.measured[name] for name, reason in why.items() if not reason]
 
-    def both(self, one: str, other: str) -> tuple[Measured, Measured]:
-        """Two experiments of which conditions are compared. Raises UsageError unless both say
-        something."""
-        why = [self.lacking(name, compare=False) for name in (one, other)]
+    def both(self, one: str, other: str, *, compare: bool = True) -> tuple[Measured, Measured]:
+        """Raises UsageError unless both experiments say something."""
+        why = [self.lacking(name, compare=compare) for name in (one, other)]
         if any(why):
             raise UsageError("; ".join(filter(None, why)))
         return self.measured[one], self.measured[other]
