@@ -7,6 +7,7 @@ the orders by arithmetic that was done elsewhere.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +19,7 @@ from dumbbell.analysis.summary import agreement
 from dumbbell.mesonet._finding import Finding
 from dumbbell.mesonet._judge_congestion import published_effects
 from dumbbell.mesonet._judge_macroscopic import MACROSCOPIC
-from dumbbell.mesonet._measured import Experiments, group_numbers
+from dumbbell.mesonet._measured import Experiments, finding, group_numbers
 from dumbbell.mesonet.findings import STATEMENTS, criteria, figures, judge, numbers, summary_table
 from dumbbell.mesonet.published import (
     CONGESTION_ORDERS,
@@ -277,6 +278,68 @@ def test_opposite_facts() -> None:
     assert "2b: rho = -1.000" in found["F21"].number
     assert found["F22"].verdict == IN_PART
     assert "signs of x3, x2, x4 in 2b" in found["F22"].reason
+
+
+def one(name: str, **frames: pd.DataFrame) -> Finding:
+    """What becomes of one finding."""
+    statement, judged = STATEMENTS[name]
+    return finding(name, statement, judged, Experiments.of({n[1:]: f for n, f in frames.items()}))
+
+
+def scaled(frame: pd.DataFrame, prefix: str, factor: object) -> pd.DataFrame:
+    """With all responses of this name multiplied."""
+    names = [n for n in frame.columns if re.fullmatch(prefix, n)]
+    return frame.assign(**{n: frame[n] * factor for n in names})
+
+
+def test_a_threshold_that_matters(all_frames: dict[str, pd.DataFrame]) -> None:
+    """Twice as much loss in 2b as in 2a everywhere, a third more flows."""
+    twice = scaled(scaled(all_frames["2a"], "y10", 2.0), "y[1-7]", 1.3)
+    found = one("F7", e2a=all_frames["2a"], e2b=twice)
+    assert found.verdict == NOT
+    assert "3 of 10 other responses" in found.number
+    assert "by a factor of 2.00 where congested, 2 where calm" in found.number
+    found = one("F24", e2a=all_frames["2a"], e2b=twice)
+    assert found.verdict == NOT
+    assert "least rate 0.0002 in 2a, 0.0004 in 2b" in found.number
+    lossless = scaled(all_frames["2a"], "y10", all_frames["2a"]["y10"] > 1e-3)
+    found = one("F24", e2a=lossless, e2b=twice)
+    assert found.verdict == UNTESTABLE
+    # 2e-4 to 2.5e-2: ranks 1 to 11 have 10^-3.7 to 10^-3.02.
+    assert found.reason.startswith("11 conditions of 2a have no loss here")
+
+
+def test_a_larger_network_that_is_more_congested(all_frames: dict[str, pd.DataFrame]) -> None:
+    found = one("F23", e2a=all_frames["2a"], e2c=scaled(all_frames["2c"], "y10", 1e6))
+    assert found.verdict == IN_PART
+    assert found.number.startswith("the rate is lower in 0 of 32 conditions")
+
+
+def test_algorithms_that_matter_from_the_start(all_frames: dict[str, pd.DataFrame]) -> None:
+    """BIC has a quarter of the goodput of all others."""
+    quarter = np.where(all_frames["2a"]["algorithm"] == "bic", 0.25, 1.0)
+    found = one("F5", e2a=scaled(all_frames["2a"], r"(alternate|tcp)\.g\d+", quarter))
+    assert found.verdict == NOT
+    assert "2a: significant in 48 of 48 goodputs" in found.number
+
+
+def test_goodputs_that_think_times_tell_apart(all_frames: dict[str, pd.DataFrame]) -> None:
+    frame = all_frames["2a"]
+    long = np.where(frame["x9"] == "7.5s", 10.0, 1.0)
+    found = one("F25", e2a=scaled(frame, r"(alternate|tcp)\.g\d+", long))
+    assert found.verdict == NOT
+    assert "x9 explains" in found.number
+
+
+def test_alternates_without_gain(all_frames: dict[str, pd.DataFrame]) -> None:
+    frame = all_frames["2b"]
+    equal = frame.assign(**{f"alternate.g{i}": frame[f"tcp.g{i}"] for i in range(1, 25)})
+    found = one("F20", e2b=equal)
+    assert found.verdict == IN_PART
+    assert found.number.endswith("2b: 100.0% of flows are of groups that gain less than 10 %")
+    worse = scaled(all_frames["2a"], r"alternate\.g[1-6]", 0.5)
+    assert one("F9", e2a=worse).verdict == IN_PART
+    assert "2a, conditions above TCP: scalable 0 of 32" in one("F9", e2a=worse).number
 
 
 def test_missing_experiments_are_said(all_frames: dict[str, pd.DataFrame]) -> None:
