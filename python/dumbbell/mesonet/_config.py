@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from dumbbell._registry import Registry
@@ -37,7 +38,7 @@ def users_config(network: Network, registry: Registry, *, duration_ns: int) -> d
     """paths, flows and users of the engine's configuration: all but the links. Raises ScenarioError
     for an algorithm or parameter that there is not."""
     mesonet = network.mesonet
-    paths, destinations = _paths(network)
+    paths, destinations = _paths(mesonet)
     users = _Users(mesonet, registry, duration_ns)
     flows = [users.flow(crowd, destinations[crowd.router.name]) for crowd in network.crowds()]
     pairs = mesonet.assumptions.long_lived_pairs[: mesonet.long_lived]
@@ -53,9 +54,20 @@ def series_interval(duration_ns: int) -> int:
     return max(10**6, duration_ns // _INTERVALS)
 
 
-def _paths(network: Network) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
+_Paths = tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]
+_OF_PATHS = {"propagation", "base_sources", "scale", "receiver_distribution", "assumptions"}
+"""What paths and destinations depend on."""
+
+
+def _paths(mesonet: Mesonet) -> _Paths:
     """All paths, and the destinations of each access router by its name, each as likely as it has
-    receivers."""
+    receivers. Not to be changed: many runs of a study share them."""
+    return _paths_of(mesonet.model_dump_json(include=_OF_PATHS, by_alias=False))
+
+
+@lru_cache(maxsize=4)
+def _paths_of(parameters: str) -> _Paths:
+    network = Network(Mesonet.model_validate_json(parameters))
     weights = {router.name: network.receivers(router) for router in access_routers()}
     routes = {
         (source, target): network.route(source, target)
