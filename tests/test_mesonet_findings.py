@@ -139,9 +139,9 @@ def mixed(
     return pd.concat([frame, pd.DataFrame(values, index=frame.index)], axis=1)
 
 
-def twelve(frame: pd.DataFrame) -> pd.DataFrame:
+def half(frame: pd.DataFrame) -> pd.DataFrame:
     """The first of the conditions."""
-    return frame.iloc[: 12 * frame["algorithm"].nunique()]
+    return frame.iloc[: 16 * frame["algorithm"].nunique()]
 
 
 def verdicts(**frames: pd.DataFrame) -> dict[str, Finding]:
@@ -379,7 +379,7 @@ def test_incomplete_experiments(all_frames: dict[str, pd.DataFrame]) -> None:
 
 
 def test_order_of_runs_does_not_matter(all_frames: dict[str, pd.DataFrame]) -> None:
-    frames = {name: twelve(all_frames[name]) for name in ("1b", "2b")}
+    frames = {name: half(all_frames[name]) for name in ("1b", "2b")}
     mixed_up = {
         name: frame.sample(frac=1, random_state=3).assign(
             algorithm=lambda f: pd.Categorical(f["algorithm"])
@@ -420,7 +420,7 @@ def test_reasons_are_wanted() -> None:
 
 
 def test_figures(all_frames: dict[str, pd.DataFrame]) -> None:
-    made = figures({name: twelve(all_frames[name]) for name in ("1b", "2b")})
+    made = figures({name: half(all_frames[name]) for name in ("1b", "2b")})
     assert sorted(made) == [
         "clusters-1b",
         "coexistence-2b",
@@ -432,4 +432,4 @@ def test_figures(all_frames: dict[str, pd.DataFrame]) -> None:
     ]
     panels = made["congestion-order"].axes
     assert [ax.get_title(loc="left") for ax in panels] == ["1b: rho = 1.000", "2b: rho = 1.000"]
-    assert [len(ax.texts) for ax in panels] == [12, 12]
+    assert [len(ax.texts) for ax in panels] == [16, 16]

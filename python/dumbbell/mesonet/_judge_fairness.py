@@ -15,7 +15,7 @@ from dumbbell.analysis.ranks import ranks
 from dumbbell.mesonet._measured import (
     ALGORITHM,
     CONDITION,
-    LEAST_CONDITIONS,
+    LEAST_COMPARED,
     Experiments,
     Judged,
     Measured,
@@ -84,23 +84,23 @@ def _indexes(experiments: Experiments) -> tuple[list[Measured], list[Coexistence
             wide = coexisting.points.pivot(index=CONDITION, columns=ALGORITHM, values="tcp")
             _told_apart(m, wide, "goodputs of TCP flows beside the algorithms")
         except UsageError as error:
-            reasons.append(str(error))
+            reasons.append(m.why(error))
         else:
             of.append(m)
             found.append(coexisting)
-            reasons += [_compared(m), m.unlike()]
+            reasons.append(m.unlike())
     if not of:
         raise UsageError("; ".join(reasons))
     return of, found, reasons
 
 
 def _compared(m: Measured) -> str:
-    """In how many cells of condition and flow group all algorithms have enough flows."""
+    """In how many cells all algorithms have enough flows."""
     table = m.goodputs().dropna(subset=["alternate", "tcp"])
     having = table.groupby([CONDITION, "group"])[ALGORITHM].nunique()
     many = m.compared * len(groups())
     whole = int((having == len(m.algorithms)).sum())
-    return f"{m.experiment}: all algorithms can be compared in {whole} of {many} cells"
+    return f"{m.experiment}: {whole} of {many} cells of condition and flow group"
 
 
 def _told_apart(m: Measured, wide: pd.DataFrame, what: str) -> None:
@@ -108,7 +108,7 @@ def _told_apart(m: Measured, wide: pd.DataFrame, what: str) -> None:
     from scipy.stats import friedmanchisquare
 
     whole = wide.dropna()
-    if len(whole) < LEAST_CONDITIONS:
+    if len(whole) < LEAST_COMPARED:
         raise UsageError(f"{m.experiment}: only {len(whole)} conditions have {what}")
     p = float(friedmanchisquare(*(whole[name] for name in whole)).pvalue)
     if not p < 0.05:
@@ -119,7 +119,7 @@ def _places(
     m: Measured, there: set[object], wanted: tuple[str, ...], what: str, text: str
 ) -> list[Part]:
     hits = len(there & set(wanted))
-    number = f"{m.experiment}: {hits} of {', '.join(wanted)} are the {what} three ({text})"
+    number = f"{_compared(m)}, {hits} of {', '.join(wanted)} are the {what} three ({text})"
     return [
         Part(f"two of the {what} three in {m.experiment}", hits >= 2, number),
         Part(f"all of the {what} three in {m.experiment}", hits == 3, number),
@@ -146,7 +146,7 @@ def better_on_small_files(experiments: Experiments) -> Judged:
         found = ranks(m.goodputs())
         own = found.cells[found.cells[ALGORITHM] == "ctcp"]
         ranked = int(own.loc[own["file"] == "movie", "alternate"].count())
-        if ranked < LEAST_CONDITIONS:
+        if ranked < LEAST_COMPARED:
             reasons.append(f"{m.experiment}: movies are ranked in {ranked} cells; {m.movies()}")
             continue
         of.append(m)
@@ -181,15 +181,15 @@ def among_the_best(experiments: Experiments) -> Judged:
         try:
             _told_apart(m, wide, "ranks of algorithms")
         except UsageError as error:
-            reasons.append(str(error))
+            reasons.append(m.why(error))
             continue
         of.append(m)
-        reasons += [_compared(m), m.unlike()]
+        reasons.append(m.unlike())
         table = found.table[found.table["file"] == "all"].set_index(ALGORITHM)
         mean = table["both mean"].sort_values(kind="stable")
         place = list(mean.index).index("ctcp") + 1
         shown = ", ".join(f"{name} {value:.2f}" for name, value in mean.items())
-        text = f"{m.experiment}: ctcp is number {place} of {len(mean)} ({shown})"
+        text = f"{_compared(m)}, ctcp is number {place} of {len(mean)} ({shown})"
         parts.append(Part(f"CTCP in {m.experiment}", place <= BEST, text))
     if not parts:
         raise UsageError("; ".join(reasons))

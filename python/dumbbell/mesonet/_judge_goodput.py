@@ -21,7 +21,7 @@ from dumbbell.analysis.multiplicity import FALSE_DISCOVERY, adjust
 from dumbbell.mesonet._measured import (
     ALGORITHM,
     CONDITION,
-    LEAST_CONDITIONS,
+    LEAST_COMPARED,
     PRACTICAL,
     TCP,
     Experiments,
@@ -54,7 +54,8 @@ def start_decides(experiments: Experiments) -> Judged:
     for m in of:
         calm = m.class_goodputs()
         calm = calm[calm[CONDITION].isin(m.least_congested())]
-        found = components(calm, m.goodput_names, factors=[*m.factors, ALGORITHM])
+        names = _complete(calm, m)
+        found = components(calm, names, factors=[*m.factors, ALGORITHM])
         first = str(found.explained["PC1"].idxmax())
         own = float(found.explained.loc[ALGORITHM, "PC1"])
         many, significant = _significant(calm, m.goodput_names)
@@ -64,7 +65,7 @@ def start_decides(experiments: Experiments) -> Judged:
                 f"x3, x2 or x11 tells conditions apart {here}",
                 first in ("x3", "x2", "x11"),
                 f"{m.experiment}: {first} explains {100 * found.explained['PC1'].max():.0f} % of "
-                "the first component",
+                f"the first component of {len(names)} of {len(m.goodput_names)} goodputs",
             ),
             Part(
                 f"the algorithm does not {here}",
@@ -78,6 +79,14 @@ def start_decides(experiments: Experiments) -> Judged:
             ),
         ]
     return Judged(parts, of, [m.unlike() for m in of])
+
+
+def _complete(frame: pd.DataFrame, m: Measured) -> list[str]:
+    """The goodputs of which there are enough flows everywhere."""
+    names = [name for name in m.goodput_names if frame[name].notna().all()]
+    if not names:
+        raise UsageError(f"{m.experiment}: no goodput is of enough flows everywhere; {m.movies()}")
+    return names
 
 
 def _significant(frame: pd.DataFrame, names: list[str]) -> tuple[int, int]:
@@ -176,7 +185,7 @@ def movies_beat_tcp(experiments: Experiments) -> Judged:
         table = m.goodputs()
         table = table[table["group"].isin(group_numbers("movie", interface="fast"))]
         wanted = [name for name in ("scalable", "hstcp", "bic") if name in m.algorithms]
-        rows, why = _compared(m, table, wanted, LEAST_CONDITIONS)
+        rows, why = _compared(m, table, wanted, LEAST_COMPARED)
         reasons += why
         text = f"{m.experiment}, conditions above TCP: {_shares(rows)}"
         for name, row in rows.items():
@@ -219,7 +228,7 @@ def few_users_gain(experiments: Experiments) -> Judged:
     large = table["group"].isin(fast)
     top, third = (table[CONDITION].isin(m.most_congested(n)) for n in (6, 3))
     wanted, rest = table.loc[large & ~third, "gain"], table.loc[~large & ~third, "gain"]
-    if len(wanted) < LEAST_CONDITIONS or not (large & top).any():
+    if len(wanted) < LEAST_COMPARED or not (large & top).any():
         raise UsageError(f"2b: {len(wanted)} gains of large files can be compared; {m.movies()}")
     p = float(mannwhitneyu(wanted, rest, alternative="greater").pvalue)
     middle, other = float(wanted.median()), float(rest.median())
@@ -250,10 +259,11 @@ def few_users_gain(experiments: Experiments) -> Judged:
 
 
 def goodput_components(m: Measured) -> Components:
-    """Principal components of the goodputs of an experiment over its conditions."""
-    names = m.goodput_names
-    means = m.class_goodputs().groupby(CONDITION)[names].mean()
-    frame = m.by_condition([m.rate]).set_index(CONDITION).join(means).reset_index()
+    """Principal components of the goodputs of an experiment over its conditions; those of which
+    there are enough flows in each. Raises UsageError."""
+    means = m.class_goodputs().groupby(CONDITION)[m.goodput_names].mean()
+    names = _complete(means, m)
+    frame = m.by_condition([m.rate]).set_index(CONDITION).join(means, how="inner").reset_index()
     return components(frame, names, label=CONDITION, factors=m.factors)
 
 
@@ -270,7 +280,7 @@ def three_groups(experiments: Experiments) -> Judged:
     from sklearn.metrics import adjusted_rand_score
 
     of = experiments.those("2a", "2c")
-    parts, reasons = [], []
+    parts = []
     for m in of:
         found = goodput_components(m)
         scores = found.scores.iloc[:, :2]
@@ -286,8 +296,8 @@ def three_groups(experiments: Experiments) -> Judged:
             Part(
                 f"three groups in {m.experiment}",
                 index >= SAME_GROUPS,
-                f"{m.experiment}: clusters are the three groups with an adjusted Rand index of "
-                f"{index:.2f}",
+                f"{m.experiment}: clusters by {len(found.loadings)} of {len(m.goodput_names)} "
+                f"goodputs are the three groups with an adjusted Rand index of {index:.2f}",
             )
         )
         for name in dict.fromkeys(kind):
@@ -301,9 +311,7 @@ def three_groups(experiments: Experiments) -> Judged:
                     f"{m.experiment}: {first} explains {100 * explained.max():.0f} % within {name}",
                 )
             )
-        if found.dropped:
-            reasons.append(f"{m.experiment}: {len(found.dropped)} goodputs are of too few flows")
-    return Judged(parts, of, reasons)
+    return Judged(parts, of, [m.unlike() for m in of])
 
 
 def _explained(scores: pd.DataFrame, levels: pd.DataFrame) -> pd.Series:

@@ -228,7 +228,7 @@ def reno_under_congestion(experiments: Experiments) -> Judged:
         try:
             parts += _modes(m) if m.experiment in ("1a", "1b") else _advantages(m)
         except UsageError as error:
-            reasons.append(f"{m.experiment}: {error}")
+            reasons.append(m.why(error))
     if not parts:
         raise UsageError("; ".join(filter(None, reasons)))
     return Judged(parts, of, reasons)
@@ -238,7 +238,8 @@ def _modes(m: Measured) -> list[Part]:
     alternate, normal = m.wide("tp2.y45"), m.wide("tp2.y44")
     share = alternate / (alternate + normal)
     top = share.reindex(m.most_congested(6))
-    there = [name for name in WINDOWED if name in m.algorithms]
+    top = top.dropna(axis=1, how="all")
+    there = [name for name in WINDOWED if name in top]
     tests = {name: rank_correlation(share[name], m.congestion.rank) for name in there}
     shown = ", ".join(
         f"{name} {100 * top[name].mean():.0f} % "
@@ -254,7 +255,7 @@ def _modes(m: Measured) -> list[Part]:
             Part(f"{name} falls back with congestion in {m.experiment}", falls, text),
             Part(f"{name} is mostly Reno in {m.experiment}", low, text),
         ]
-    if FAST in m.algorithms:
+    if FAST in top:
         least = float(top[FAST].min())
         text = f"{m.experiment}: {FAST} at least {100 * least:.0f} %"
         parts.append(Part(f"FAST does not fall back in {m.experiment}", least >= ALWAYS, text))

@@ -27,8 +27,10 @@ from dumbbell.mesonet.published import (
 )
 
 CONDITION, ALGORITHM = "condition", "algorithm"
-LEAST_CONDITIONS = 8
-"""Conditions without which nothing is said."""
+LEAST_CONDITIONS = 16
+"""Conditions, half of the design's, without which nothing is said."""
+LEAST_COMPARED = 8
+"""Conditions, or cells, in which goodputs must be there to say something of them."""
 PRACTICAL = 0.1
 """The study's second filter: a difference of a tenth of the mean matters."""
 FACTOR_OF_SAME = 1.25
@@ -187,6 +189,11 @@ class Measured:
             f"{len(self.frame)} runs, and {enough} of {counts.size} cells have "
             f"{LEAST_FLOWS} or more"
         )
+
+    def why(self, error: UsageError) -> str:
+        """An error as one of this experiment."""
+        text = str(error)
+        return text if text.startswith(self.experiment) else f"{self.experiment}: {text}"
 
     def unlike(self) -> str:
         """In what the congestion of conditions is not that of the study, if in anything."""
