@@ -27,6 +27,11 @@ DIFFERS = {
     "CoDel, one queue: prague 20 ms and reno 20 ms: ratio",
     "pie: prague 20 ms and reno 20 ms: ratio",
     "fall of capacity: PI2's highest delay over PIE's",
+    "goodput latency, bic",
+    "recovery latency, bic",
+    "recovery latency, ctcp",
+    "recovery latency, fast-at",
+    "recovery latency, hstcp",
 }
 
 

@@ -25,6 +25,7 @@ _MODULES = {
     "burst-limiting-shaper": "burst_limiting_shaper",
     "cubic-recovery": "cubic_recovery",
     "dualq-coexistence": "dualq_coexistence",
+    "nist-latency": "nist_latency",
     "pi2-control": "pi2_control",
     "response-functions": "response_functions",
     "rfc7928": "rfc7928",

@@ -1,0 +1,219 @@
+"""The latencies of the NIST study's final table, and what single flows tell of its findings.
+
+For example::
+
+    from dumbbell.mesonet import latency
+
+    for row in latency.table():
+        print(row["algorithm"], row["goodput latency (s)"], row["published (s)"])
+
+*Goodput latency* is the time from a flow's start, with an initial slow-start threshold of 100
+packets, to 90 % of its highest rate on an idle path. *Recovery latency* is the time from the end of
+sustained losses, 1 % of packets at random over 60 s, to 90 % of the highest rate again. Rates are
+those of intervals of 200 ms, as the study measures, or the next multiple of the round trip; time
+ends with the last interval below 90 %. Both are means over the paths of experiment 1's three
+long-lived flows, with fast interfaces (80 packets a millisecond) and both levels of propagation:
+round trips of 20, 30, 40, 60, 70 and 140 ms. The study does not say how it measured;
+`losses_table` has other losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from dumbbell._errors import MissingExtraError
+from dumbbell.mesonet._finding import Finding
+from dumbbell.mesonet._parameters import ALGORITHMS
+from dumbbell.mesonet._single_flows import (
+    Condition,
+    Controller,
+    Rise,
+    conditions,
+    goodput_rise,
+    recovery_rise,
+    same_as_reno,
+    single_loss,
+    single_loss_rise,
+    trigger,
+)
+from dumbbell.mesonet.published import FINAL_TABLE
+from dumbbell.papers._paper import thread_pool
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LOSS, LASTING_S = 0.01, 60
+OTHER_LOSSES = (0.001, 0.1)
+BIC_WITHOUT_FIRST_GROWTH: Controller = (
+    "bic",
+    {"linux": False, "max_increment": 16, "beta": 0.8},
+)
+"""BIC as published, with Linux' constants: without its growth of at least 5 % a round trip before
+the first loss."""
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """What was measured of each of the seven algorithms, in each condition."""
+
+    quick: bool
+    conditions: tuple[Condition, ...]
+    goodput: Mapping[str, Sequence[Rise]]
+    recovery: Mapping[str, Sequence[Rise]]
+    single: Mapping[str, Sequence[Rise]]
+    """After one loss."""
+
+    def mean_goodput(self) -> dict[str, float]:
+        """Seconds by algorithm."""
+        return _means(self.goodput)
+
+    def mean_recovery(self) -> dict[str, float]:
+        """Seconds by algorithm."""
+        return _means(self.recovery)
+
+    def mean_single(self) -> dict[str, float]:
+        """Seconds by algorithm."""
+        return _means(self.single)
+
+
+def _means(rises: Mapping[str, Sequence[Rise]]) -> dict[str, float]:
+    return {name: mean(rise.latency for rise in found) for name, found in rises.items()}
+
+
+def _conditions(quick: bool) -> tuple[Condition, ...]:
+    return conditions()[:1] if quick else conditions()
+
+
+def _everywhere(
+    measure: Callable[[Controller, Condition], Rise], controller: Controller, quick: bool
+) -> list[Rise]:
+    # The longest path first, so that no thread ends with it.
+    places = sorted(_conditions(quick), key=lambda c: -c.rtt_ms)
+    with thread_pool() as pool:
+        found = dict(zip(places, pool.map(lambda c: measure(controller, c), places), strict=True))
+    return [found[condition] for condition in _conditions(quick)]
+
+
+def _recovery(controller: Controller, condition: Condition) -> Rise:
+    return recovery_rise(controller, condition, loss=LOSS, lasting_s=LASTING_S)
+
+
+@cache
+def latencies(quick: bool = False) -> Latencies:
+    """Measure, once; about two minutes of one processor. `quick` has only the path of 70 ms."""
+    goodput, recovery, single = (
+        {name: _everywhere(measure, ALGORITHMS[name], quick) for name in FINAL_TABLE}
+        for measure in (goodput_rise, _recovery, single_loss_rise)
+    )
+    return Latencies(quick, _conditions(quick), goodput, recovery, single)
+
+
+@cache
+def first_growth(quick: bool) -> list[Rise]:
+    """Goodput latency of BIC without its growth before the first loss."""
+    return _everywhere(goodput_rise, BIC_WITHOUT_FIRST_GROWTH, quick)
+
+
+def table(quick: bool = False) -> list[dict[str, Any]]:
+    """One row an algorithm: activation trigger, goodput and recovery latency, published and here;
+    time to the highest rate after one loss; whether it is TCP below its trigger, bit for bit; of
+    one loss in a window of 1000 packets the factor of the cut and the round trips to regain it."""
+    measured = latencies(quick)
+    goodput, recovery = measured.mean_goodput(), measured.mean_recovery()
+    single = measured.mean_single()
+    rows = []
+    for name, published in FINAL_TABLE.items():
+        controller = ALGORITHMS[name]
+        loss = single_loss(controller)
+        rows.append(
+            {
+                "algorithm": name,
+                "trigger, published": published.trigger,
+                "trigger": str(trigger(controller)),
+                "TCP below it": "yes" if same_as_reno(controller) else "no",
+                "goodput latency, published (s)": published.goodput_s,
+                "goodput latency (s)": round(goodput[name], 1),
+                "recovery latency, published (s)": published.recovery_s,
+                "recovery latency (s)": round(recovery[name], 1),
+                "after one loss (s)": round(single[name], 1),
+                "factor of one cut": round(loss.factor, 3),
+                "round trips to regain 1000 packets": round(loss.rounds, 1),
+            }
+        )
+    return rows
+
+
+def paths_table(quick: bool = False) -> list[dict[str, Any]]:
+    """One row an algorithm and path: latencies in seconds."""
+    measured = latencies(quick)
+    return [
+        {
+            "algorithm": name,
+            "path": condition.path,
+            "round trip (ms)": condition.rtt_ms,
+            "goodput latency (s)": round(measured.goodput[name][i].latency, 1),
+            "recovery latency (s)": round(measured.recovery[name][i].latency, 1),
+            "after one loss (s)": round(measured.single[name][i].latency, 1),
+        }
+        for name in measured.goodput
+        for i, condition in enumerate(measured.conditions)
+    ]
+
+
+def losses_table(quick: bool = False) -> list[dict[str, Any]]:
+    """How recovery latency depends on what went before: one row an algorithm, seconds after 60 s
+    of 0.1, 1 and 10 % loss, means over the paths with the lower propagation."""
+    short = [i for i, c in enumerate(_conditions(quick)) if c.propagation == 1]
+    rows = []
+    for name, rises in latencies(quick).recovery.items():
+        after = {LOSS: mean(rises[i].latency for i in short)}
+        for loss in OTHER_LOSSES:
+            after[loss] = mean(
+                recovery_rise(
+                    ALGORITHMS[name], _conditions(quick)[i], loss=loss, lasting_s=LASTING_S
+                ).latency
+                for i in short
+            )
+        columns = {f"after {100 * loss:g} % (s)": round(after[loss], 1) for loss in sorted(after)}
+        rows.append({"algorithm": name, **columns})
+    return rows
+
+
+def findings(quick: bool = False) -> list[Finding]:
+    """Findings F8, F10, F11, F14, F17, F18 and F19. Raises MissingExtraError without the extra
+    `study`."""
+    try:
+        from dumbbell.mesonet._judge_single_flows import judge
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("dumbbell"):
+            raise
+        raise MissingExtraError("judging findings of the NIST study", "study") from None
+    return judge(quick)
+
+
+def criteria() -> dict[str, str]:
+    """What must hold for each of these findings to be reproduced."""
+    import inspect
+
+    from dumbbell.mesonet._judge_single_flows import STATEMENTS
+
+    return {name: inspect.getdoc(judged) or "" for name, (_, judged) in STATEMENTS.items()}
+
+
+def figures(quick: bool = False) -> dict[str, Figure]:
+    """ "goodput" and "recovery": rates over time, a panel an algorithm; "latencies": ours against
+    the published ones."""
+    from dumbbell.mesonet._latency_figures import latencies_figure, rises_figure
+
+    measured = latencies(quick)
+    return {
+        "goodput": rises_figure(measured, measured.goodput, "time since the start (s)"),
+        "recovery": rises_figure(
+            measured, measured.recovery, f"time since the end of {LASTING_S} s of 1 % loss (s)"
+        ),
+        "latencies": latencies_figure(measured),
+    }
