@@ -66,10 +66,12 @@ class StudySections:
         self._do("Interactions", self._interactions)
         self._do("Half-normal plots", self._half_normal)
         self._do("Analysis of variance", self._anova)
+        self._do("Ten steps", self._ten_steps)
         if self.space_filling:
             self._do("Sensitivity", self._sensitivity)
         if len(self.responses) > 1:
             self._do("Principal components", lambda: self._components(self.responses))
+        self._do("Intervals", self._intervals)
         if self.plan.algorithm is not None:
             self._do("Algorithms in pairs", self._paired)
         if self.many:
@@ -235,6 +237,27 @@ class StudySections:
             )
             tables[f"Analysis of variance of {name}"] = found.table
         return Section("", readings, pictures, tables)
+
+    def _ten_steps(self) -> Section:
+        from dumbbell.analysis.graphical import ten_steps
+
+        self._need_two_level(2)
+        name = self.focus[0]
+        found = ten_steps(self.averaged, name, self.two_level, levels=self._low_and_high())
+        what = self._what(name)
+        pictures = [Picture(made, f"{what}: {step}.") for step, made in found.figures().items()]
+        return Section("", [found.reading()], pictures, {f"Contrasts of {name}": found.table})
+
+    def _intervals(self) -> Section:
+        from dumbbell.analysis.bootstrap import bootstrap
+
+        # Runs of one condition have their demand in common.
+        by = [] if self.plan.algorithm is None else [self.plan.algorithm]
+        found = bootstrap(self.frame, self.focus, by=by, cluster=self.condition)
+        caption = "Means over conditions, and how far they might be off with other conditions."
+        return Section("", [found.reading()], [Picture(found.figure(), caption)], {
+            "Means and their intervals": found.table
+        })  # fmt: skip
 
     def _sensitivity(self) -> Section:
         from dumbbell.analysis.sensitivity import given_data
