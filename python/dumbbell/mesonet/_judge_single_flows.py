@@ -218,10 +218,10 @@ def late_comers(measured: Latencies) -> Judged:
     each, it takes longer than a late flow of TCP to 80 % of its fair share (over 5 s)."""
     delays, lasting_s = ((21,), 50) if measured.quick else ((21, 81), 200)
     names = (*GENTLE, TCP) if measured.quick else tuple(ALGORITHMS)
-    found: dict[tuple[str, int], LateComer] = {}
     with thread_pool() as pool:
         keys = [(name, delay) for name in names for delay in delays]
-        found = dict(zip(keys, pool.map(lambda k: late_comer(*k, lasting_s), keys), strict=True))
+        late = pool.map(lambda key: late_comer(key[0], key[1], lasting_s), keys)
+        found = dict(zip(keys, late, strict=True))
     texts = []
     for delay in delays:
         times = (

@@ -5,7 +5,7 @@ For example::
     from dumbbell.mesonet import latency
 
     for row in latency.table():
-        print(row["algorithm"], row["goodput latency (s)"], row["published (s)"])
+        print(row["algorithm"], row["goodput latency (s)"], row["recovery latency (s)"])
 
 *Goodput latency* is the time from a flow's start, with an initial slow-start threshold of 100
 packets, to 90 % of its highest rate on an idle path. *Recovery latency* is the time from the end of
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOSS, LASTING_S = 0.01, 60
-OTHER_LOSSES = (0.001, 0.1)
+LOSSES = (1e-5, 1e-4, 1e-3, LOSS, 0.1)
+"""Of `losses_table`."""
 BIC_WITHOUT_FIRST_GROWTH: Controller = (
     "bic",
     {"linux": False, "max_increment": 16, "beta": 0.8},
@@ -89,37 +90,41 @@ def _conditions(quick: bool) -> tuple[Condition, ...]:
 
 
 def _everywhere(
-    measure: Callable[[Controller, Condition], Rise], controller: Controller, quick: bool
+    measure: Callable[[Controller, Condition], Rise],
+    controller: Controller,
+    places: Sequence[Condition],
 ) -> list[Rise]:
+    """In the order of `places`."""
     # The longest path first, so that no thread ends with it.
-    places = sorted(_conditions(quick), key=lambda c: -c.rtt_ms)
+    longest_first = sorted(places, key=lambda c: -c.rtt_ms)
     with thread_pool() as pool:
-        found = dict(zip(places, pool.map(lambda c: measure(controller, c), places), strict=True))
-    return [found[condition] for condition in _conditions(quick)]
+        rises = pool.map(lambda c: measure(controller, c), longest_first)
+        found = dict(zip(longest_first, rises, strict=True))
+    return [found[condition] for condition in places]
 
 
-def _recovery(controller: Controller, condition: Condition) -> Rise:
-    return recovery_rise(controller, condition, loss=LOSS, lasting_s=LASTING_S)
+def _recovery(controller: Controller, condition: Condition, loss: float = LOSS) -> Rise:
+    return recovery_rise(controller, condition, loss=loss, lasting_s=LASTING_S)
 
 
 def latencies(quick: bool = False) -> Latencies:
-    """Measure, once: about 40 seconds of one processor, 6 if `quick`, with the path of 70 ms alone."""
+    """Measure, once: 40 s of one processor, or 6 s if `quick`, on the path of 70 ms alone."""
     return _measured(quick)
 
 
 @cache
 def _measured(quick: bool) -> Latencies:
+    places = _conditions(quick)
     goodput, recovery, single = (
-        {name: _everywhere(measure, ALGORITHMS[name], quick) for name in FINAL_TABLE}
+        {name: _everywhere(measure, ALGORITHMS[name], places) for name in FINAL_TABLE}
         for measure in (goodput_rise, _recovery, single_loss_rise)
     )
-    return Latencies(quick, _conditions(quick), goodput, recovery, single)
+    return Latencies(quick, places, goodput, recovery, single)
 
 
-@cache
 def first_growth(quick: bool) -> list[Rise]:
     """Goodput latency of BIC without its growth before the first loss."""
-    return _everywhere(goodput_rise, BIC_WITHOUT_FIRST_GROWTH, quick)
+    return _everywhere(goodput_rise, BIC_WITHOUT_FIRST_GROWTH, _conditions(quick))
 
 
 def table(quick: bool = False) -> list[dict[str, Any]]:
@@ -138,7 +143,7 @@ def table(quick: bool = False) -> list[dict[str, Any]]:
                 "algorithm": name,
                 "trigger, published": published.trigger,
                 "trigger": str(trigger(controller)),
-                "TCP below it": "yes" if same_as_reno(controller) else "no",
+                "TCP below it": _below(name),
                 "goodput latency, published (s)": published.goodput_s,
                 "goodput latency (s)": round(goodput[name], 1),
                 "recovery latency, published (s)": published.recovery_s,
@@ -149,6 +154,12 @@ def table(quick: bool = False) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _below(name: str) -> str:
+    if FINAL_TABLE[name].trigger == "none":
+        return "no trigger"
+    return "yes" if same_as_reno(ALGORITHMS[name]) else "no"
 
 
 def paths_table(quick: bool = False) -> list[dict[str, Any]]:
@@ -170,20 +181,15 @@ def paths_table(quick: bool = False) -> list[dict[str, Any]]:
 
 def losses_table(quick: bool = False) -> list[dict[str, Any]]:
     """How recovery latency depends on what went before: one row an algorithm, seconds after 60 s
-    of 0.1, 1 and 10 % loss, means over the paths with the lower propagation."""
-    short = [i for i, c in enumerate(_conditions(quick)) if c.propagation == 1]
+    of 0.001 to 10 % loss, means over the paths with the lower propagation."""
+    places = [c for c in _conditions(quick) if c.propagation == 1]
     rows = []
-    for name, rises in latencies(quick).recovery.items():
-        after = {LOSS: mean(rises[i].latency for i in short)}
-        for loss in OTHER_LOSSES:
-            after[loss] = mean(
-                recovery_rise(
-                    ALGORITHMS[name], _conditions(quick)[i], loss=loss, lasting_s=LASTING_S
-                ).latency
-                for i in short
-            )
-        columns = {f"after {100 * loss:g} % (s)": round(after[loss], 1) for loss in sorted(after)}
-        rows.append({"algorithm": name, **columns})
+    for name in FINAL_TABLE:
+        row: dict[str, Any] = {"algorithm": name}
+        for loss in LOSSES:
+            rises = _everywhere(partial(_recovery, loss=loss), ALGORITHMS[name], places)
+            row[f"after {100 * loss:g} % (s)"] = round(mean(r.latency for r in rises), 1)
+        rows.append(row)
     return rows
 
 
@@ -192,11 +198,12 @@ def findings(quick: bool = False) -> list[Finding]:
     `study`."""
     try:
         from dumbbell.mesonet._judge_single_flows import judge
+
+        return list(judge(quick))
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("dumbbell"):
             raise
         raise MissingExtraError("judging findings of the NIST study", "study") from None
-    return list(judge(quick))
 
 
 def criteria() -> dict[str, str]:
@@ -209,8 +216,8 @@ def criteria() -> dict[str, str]:
 
 
 def figures(quick: bool = False) -> dict[str, Figure]:
-    """ "goodput" and "recovery": rates over time, a panel an algorithm; "latencies": ours against
-    the published ones."""
+    """By name: "goodput" and "recovery", rates over time, a panel an algorithm; "latencies", ours
+    against the published ones."""
     from dumbbell.mesonet._latency_figures import latencies_figure, rises_figure
 
     measured = latencies(quick)

@@ -28,6 +28,7 @@ _KELLY_ROUNDS = 13.42
 
 
 def _run(quick: bool) -> Outcome:
+    findings = [asdict(found) for found in latency.findings(quick)]
     measured = latency.latencies(quick)
     goodput, recovery = measured.mean_goodput(), measured.mean_recovery()
     losses = {name: single_loss(ALGORITHMS[name]) for name in _FACTORS}
@@ -48,7 +49,7 @@ def _run(quick: bool) -> Outcome:
     tables = {
         "Algorithms": latency.table(quick),
         "Latencies by path": latency.paths_table(quick),
-        "Findings": [asdict(found) for found in latency.findings(quick)],
+        "Findings": findings,
     }
     if not quick:
         tables["Recovery after other losses"] = latency.losses_table()
