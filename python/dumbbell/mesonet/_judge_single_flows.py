@@ -335,7 +335,7 @@ def bic_recovers_last(measured: Latencies) -> Judged:
         (),
         (
             "after sustained losses BIC grows by 16 packets a round trip, HSTCP by fewer until its "
-            "window is about 3800",
+            "window is about 4000",
         ),
     )
 

@@ -130,7 +130,9 @@ def first_growth(quick: bool) -> list[Rise]:
 def table(quick: bool = False) -> list[dict[str, Any]]:
     """One row an algorithm: activation trigger, goodput and recovery latency, published and here;
     time to the highest rate after one loss; whether it is TCP below its trigger, bit for bit; of
-    one loss in a window of 1000 packets the factor of the cut and the round trips to regain it."""
+    one loss in a window of 1000 packets the factor of the cut and the round trips to regain it.
+
+    H-TCP is not TCP below its trigger, which is about growth: its cuts are its own always."""
     measured = latencies(quick)
     goodput, recovery = measured.mean_goodput(), measured.mean_recovery()
     single = measured.mean_single()
