@@ -231,6 +231,11 @@ def reno_under_congestion(experiments: Experiments) -> Judged:
             reasons.append(m.why(error))
     if not parts:
         raise UsageError("; ".join(filter(None, reasons)))
+    if any(part.name.startswith("FAST") and not part.holds for part in parts):
+        reasons.append(
+            "flows that recover from losses of the initial slow start, or are in slow start after a "
+            "timeout, count as in normal mode, those of FAST too"
+        )
     return Judged(parts, of, reasons)
 
 
