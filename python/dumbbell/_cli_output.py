@@ -219,6 +219,8 @@ def print_comparison(comparison: Comparison) -> None:
 
 def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """What the engine would run."""
+    from dumbbell.mesonet._network import link_of
+
     out = console()
     duration, warmup = format_time(config["duration_ns"]), format_time(config["warmup_ns"])
     out.print(
@@ -246,10 +248,11 @@ def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None
             ["<flow", "<<sends", "<traffic", "start", "stop", "delay\nthere", "\nback", "<<route"],
             [
                 [
-                    flow["id"], _transport(flow["transport"]), flow["traffic"]["kind"],
+                    flow["id"], _transport(flow["transport"]), _traffic(flow["traffic"]),
                     format_time(flow["start_ns"]), format_time(flow["stop_ns"]),
-                    format_time(flow["delay_ns"]), format_time(flow["reverse_delay_ns"]),
-                    " ".join(names[i] for i in flow["route"]),
+                    format_time(flow.get("delay_ns", 0)),
+                    format_time(flow.get("reverse_delay_ns", 0)),
+                    " ".join(names[link_of(hop)] for hop in flow["route"]),
                 ]
                 for flow in config["flows"]
             ],
@@ -275,6 +278,10 @@ def _queue(link: Mapping[str, Any]) -> str:
     if link["capacity"]["kind"] == "unlimited":
         return "-"
     return _named(link["queue"])
+
+
+def _traffic(traffic: Mapping[str, Any]) -> str:
+    return f"{traffic['count']} users" if traffic["kind"] == "users" else str(traffic["kind"])
 
 
 def _transport(transport: Mapping[str, Any]) -> str:

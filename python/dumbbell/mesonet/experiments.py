@@ -86,16 +86,19 @@ def _same(file: Path, text: str) -> bool:
 def judge(out: str | Path) -> list[Finding]:
     """The findings, on the experiments that `out` has and on single flows."""
     from dumbbell.mesonet import findings, latency
+    from dumbbell.mesonet._finding import NOT_TESTABLE
     from dumbbell.studies._store import PLAN_FILE, frame
 
     names = [name.removeprefix("nist-") for name in EXPERIMENTS]
     present = [name for name in names if (Path(out) / name / PLAN_FILE).is_file()]
     frames = {name: frame(Path(out) / name) for name in present}
-    measured = {finding.id: finding for finding in latency.findings()}
-    judged = [measured.get(f.id, f) for f in findings.judge(frames)]
-    known = {finding.id for finding in judged}
-    judged += [finding for finding in measured.values() if finding.id not in known]
-    return sorted(judged, key=lambda finding: int(finding.id.removeprefix("F")))
+    judged = {finding.id: finding for finding in findings.judge(frames)}
+    for finding in latency.findings():
+        # What the networks show counts, where they show it.
+        known = judged.get(finding.id)
+        if known is None or known.verdict == NOT_TESTABLE:
+            judged[finding.id] = finding
+    return sorted(judged.values(), key=lambda finding: int(finding.id.removeprefix("F")))
 
 
 def section(findings: Sequence[Finding]) -> Section:
