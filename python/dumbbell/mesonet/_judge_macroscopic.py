@@ -233,8 +233,8 @@ def reno_under_congestion(experiments: Experiments) -> Judged:
         raise UsageError("; ".join(filter(None, reasons)))
     if any(part.name.startswith("FAST") and not part.holds for part in parts):
         reasons.append(
-            "flows that recover from losses of the initial slow start, or are in slow start after a "
-            "timeout, count as in normal mode, those of FAST too"
+            "flows that recover from losses of the initial slow start, or are in slow start after "
+            "a timeout, count as in normal mode, those of FAST too"
         )
     return Judged(parts, of, reasons)
 
