@@ -19,6 +19,7 @@ from dumbbell.mesonet._finding import IN_PART, NOT_REPRODUCED, NOT_TESTABLE, REP
 from dumbbell.mesonet._parameters import ALGORITHMS
 from dumbbell.mesonet._responses import groups
 from dumbbell.mesonet.published import (
+    CALM,
     CONDITIONS,
     EXPERIMENTS,
     RETRANSMISSION_RATES,
@@ -39,7 +40,8 @@ FAST, FAST_AT, TCP = "fast", "fast-at", "tcp"
 RATES = {"1": "tp2.y6", "2": "y10"}
 """Retransmission rate, which orders conditions: with jumbo files in experiment 1."""
 UNLIKE = 3.0
-"""Factor from which greatest and least retransmission rates are unlike the study's."""
+"""Factor from which greatest and least retransmission rates, and the number of calm conditions, are
+unlike the study's."""
 NO_LOSS = 1e-4
 """A rate that counts as none."""
 
@@ -205,7 +207,15 @@ class Measured:
                 f"no condition of {self.experiment} is as congested as in the study: the greatest "
                 f"retransmission rate is {rates.max():.2g}, there {greatest:.2g}"
             )
-        if rates.min() > UNLIKE * max(least, NO_LOSS):
+        if self.experiment in CALM:
+            many, bound = CALM[self.experiment]
+            calm = int((rates <= bound).sum())
+            if calm * UNLIKE < many:
+                texts.append(
+                    f"fewer conditions of {self.experiment} are calm than in the study: {calm} "
+                    f"have a retransmission rate of {bound:.2g} or less, there {many}"
+                )
+        elif rates.min() > UNLIKE * max(least, NO_LOSS):
             texts.append(
                 f"no condition of {self.experiment} is as calm as in the study: the least "
                 f"retransmission rate is {rates.min():.2g}, there {least:.2g}"

@@ -57,6 +57,9 @@ RETRANSMISSION_RATES: dict[str, tuple[float, float]] = {
 """Least and greatest over conditions. Those of 1a and 1b are read off a figure: the greatest is 0.5
 to 0.6 and 0.3 to 0.35."""
 
+CALM: dict[str, tuple[int, float]] = {"1a": (16, 0.002), "1b": (11, 3.56e-5)}
+"""How many conditions have at most what retransmission rate."""
+
 ORDER_CORRELATIONS: dict[tuple[str, str], float] = {
     ("1a", "1b"): 0.949,
     ("2a", "2b"): 0.996,
