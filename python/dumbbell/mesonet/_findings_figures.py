@@ -64,7 +64,9 @@ def congestion_order(measured: list[Measured]) -> Figure:
 
     across = min(_ACROSS, len(measured))
     down = math.ceil(len(measured) / across)
-    made, axes = figure(down, across, (3.1 * across + 0.5, 3.15 * down + 0.4), sharex=True)
+    made, axes = figure(
+        down, across, (max(4.0, 3.1 * across + 0.5), 3.15 * down + 0.4), sharex=True
+    )
     ends = [0, CONDITIONS + 1]
     for ax, m in zip(axes.ravel(), measured, strict=False):
         ours = m.congestion.rank
