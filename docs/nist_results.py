@@ -14,12 +14,16 @@ import pandas as pd
 from paste_results import cell, paste
 
 from dumbbell._plots import save_figure
+from dumbbell._units import parse_time
 from dumbbell.mesonet import experiments, findings
+from dumbbell.mesonet.published import FLOWS_PER_RUN, PACKETS_PER_RUN
 from dumbbell.studies import Study, frame
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "_static"
 TABLES = HERE / "nist"
+OWN_DURATION = "25min"
+"""Of experiments 1a and 1b in the study."""
 
 
 def main(directory: Path) -> None:
@@ -29,7 +33,7 @@ def main(directory: Path) -> None:
     TABLES.mkdir(exist_ok=True)
     for name, runs in frames.items():
         _keep(runs, TABLES / f"{name}.parquet")
-    parts = ["## What was run", _runs(directory, frames)]
+    parts = ["## What was run", _runs(directory, frames), *_sizes(directory, frames)]
     parts += ["## Findings", _table(findings.summary_table(experiments.judge(directory)))]
     parts += ["## Numbers", _table(findings.numbers(frames))]
     for name, figure in findings.figures(frames).items():
@@ -61,6 +65,38 @@ def _runs(directory: Path, frames: dict[str, pd.DataFrame]) -> str:
             }
         )
     return _table(pd.DataFrame(rows).set_index("experiment"))
+
+
+def _sizes(directory: Path, frames: dict[str, pd.DataFrame]) -> list[str]:
+    """Flows and packets of a run beside those of the study's longer runs of a larger network."""
+    rows = []
+    for name in sorted(FLOWS_PER_RUN.keys() & frames.keys()):
+        values = Study.load(directory / f"{name}.toml").set_
+        factor = parse_time(OWN_DURATION) / parse_time(values["duration"]) / values["mesonet.scale"]
+        for what, column, published in (
+            ("flows completed", "T.y4", FLOWS_PER_RUN[name]),
+            ("data packets sent", "T.y1", PACKETS_PER_RUN[name]),
+        ):
+            measured = factor * frames[name][column]
+            for which in ("least", "mean", "greatest"):
+                here = {
+                    "least": measured.min(),
+                    "mean": measured.mean(),
+                    "greatest": measured.max(),
+                }
+                rows.append(
+                    {
+                        "experiment": name,
+                        "of a run": f"{what}, {which}",
+                        "published": f"{getattr(published, which) / 1e6:,.1f} million",
+                        "here, scaled up": f"{here[which] / 1e6:,.1f} million",
+                        "ratio": round(here[which] / getattr(published, which), 2),
+                    }
+                )
+    if not rows:
+        return []
+    text = "Scaled up by the lengths of the runs and the scale of the network, a run here is this:"
+    return [text, _table(pd.DataFrame(rows).set_index("experiment"))]
 
 
 def _table(table: pd.DataFrame) -> str:
