@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from browser import opened
 from dumbbell._errors import UsageError
 from dumbbell._plots_compare import compare_rows
 from dumbbell._report import write_report
@@ -190,32 +189,11 @@ def test_a_summary_without_tables_still_makes_a_report(tmp_path: Path) -> None:
 def test_a_browser_draws_every_figure(
     which: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not browser:
-        pytest.skip("chromium is not installed")
     html = request.getfixturevalue(which).read_text(encoding="utf-8")
-    opened = tmp_path / "opened.html"
-    opened.write_text(html.replace("<details>", "<details open>"), encoding="utf-8")
-    done = subprocess.run(
-        [
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=1200,2000",
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-            opened.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
+    document = opened(html.replace("<details>", "<details open>"), tmp_path)
     page = Page(html)
-    drawn = done.stdout.count('data-drawn="yes"')
+    drawn = document.count('data-drawn="yes"')
     assert drawn == len(page.figures)
     # Plotly puts three layers of SVG into each figure that it has really drawn.
-    assert done.stdout.count('class="main-svg"') >= 2 * drawn
-    assert "(Mbit/s)" in done.stdout
+    assert document.count('class="main-svg"') >= 2 * drawn
+    assert "(Mbit/s)" in document

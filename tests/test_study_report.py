@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import itertools
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from browser import opened
 from dumbbell._cli import run_command
 from dumbbell._errors import UsageError
 from dumbbell.analysis.correlation import correlations
@@ -285,31 +284,10 @@ def test_a_wrong_name_or_directory_is_one_line(
 
 
 def test_a_browser_shows_every_figure(report: Path, page: Page, tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not browser:
-        pytest.skip("chromium is not installed")
     count = "document.title = [...document.images].filter(i => i.naturalWidth > 100).length"
-    opened = tmp_path / "opened.html"
-    text = report.read_text(encoding="utf-8")
     script = f"<script>window.onload = () => {{ {count} }}</script></body>"
-    opened.write_text(text.replace("</body>", script), encoding="utf-8")
-    done = subprocess.run(
-        [
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-            opened.as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=110,
-    )
-    assert f"<title>{len(page.of('img'))}</title>" in done.stdout
+    text = report.read_text(encoding="utf-8").replace("</body>", script)
+    assert f"<title>{len(page.of('img'))}</title>" in opened(text, tmp_path)
 
 
 def test_conditions_are_numbered_in_the_order_of_the_design(study: Path, tmp_path: Path) -> None:

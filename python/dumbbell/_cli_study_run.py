@@ -90,15 +90,8 @@ def resume_study(
 ) -> int:
     """Go on with a study from its directory."""
     _store(directory)
-    return do_study(
-        _open(directory, None),
-        executor=executor,
-        workers=workers,
-        shard=shard,
-        retry_failed=retry_failed,
-        address=address,
-        quiet=quiet,
-    )
+    study = str(directory)
+    return run_study(study, None, executor, workers, shard, retry_failed, address, quiet)
 
 
 def study_status(directory: _Directory, json: _Json = False) -> None:

@@ -2,7 +2,7 @@
 
 use dumbbell_cc::{Controller, EcnMode};
 use dumbbell_transport::tcp::{
-    HEADER_BYTES, Receiver, ReceiverConfig, Sender, SenderConfig, TIMESTAMP_OPTION_BYTES, Window,
+    Receiver, ReceiverConfig, Sender, SenderConfig, Window, header_bytes,
 };
 use dumbbell_transport::{Kind, Packet};
 
@@ -116,11 +116,7 @@ impl Connection {
             idle_restart: config.idle_restart,
             pacing: config.pacing,
             max_rate: config.max_rate_bps.map_or(f64::INFINITY, |bps| {
-                let header = if config.timestamps {
-                    HEADER_BYTES
-                } else {
-                    HEADER_BYTES - TIMESTAMP_OPTION_BYTES
-                };
+                let header = header_bytes(config.timestamps);
                 bps as f64 / 8.0 * f64::from(mss) / f64::from(mss + header)
             }),
             min_rto: config.min_rto_ns,
@@ -197,12 +193,11 @@ impl Connection {
     }
 
     pub(crate) fn control(&self, kind: Kind, now: u64, slot: u32, timestamps: bool) -> Packet {
-        let header = if timestamps { HEADER_BYTES } else { HEADER_BYTES - TIMESTAMP_OPTION_BYTES };
         Packet {
             flow: slot,
             generation: self.generation,
             kind,
-            ip_bytes: header + SYN_OPTION_BYTES,
+            ip_bytes: header_bytes(timestamps) + SYN_OPTION_BYTES,
             timestamp: now,
             ..Packet::default()
         }

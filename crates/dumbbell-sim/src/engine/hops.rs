@@ -52,7 +52,7 @@ impl Engine<'_> {
                 (probe.forward, probe.reverse)
             }
             Kind::Datagram => {
-                let way = &self.ways[self.entries[packet.flow as usize].way as usize];
+                let way = &self.ways[self.way_of(packet)];
                 (way.forward, way.reverse)
             }
             _ => {
@@ -64,6 +64,16 @@ impl Engine<'_> {
             Direction::Forward => forward,
             Direction::Reverse => reverse,
         }
+    }
+
+    /// The way of a packet (not a probe's).
+    #[inline]
+    fn way_of(&self, packet: &Packet) -> usize {
+        let way = match packet.kind {
+            Kind::Datagram => self.entries[packet.flow as usize].way,
+            _ => self.places[packet.flow as usize].way,
+        };
+        way as usize
     }
 
     /// The flow that a packet (not a probe's) belongs to: datagrams name it, segments their slot.
@@ -100,11 +110,8 @@ impl Engine<'_> {
         if !matches!(packet.kind, Kind::Ping | Kind::Pong)
             && direction(packet.kind) == Direction::Forward
         {
-            let way = match packet.kind {
-                Kind::Datagram => self.entries[packet.flow as usize].way,
-                _ => self.places[packet.flow as usize].way,
-            };
-            if self.ways[way as usize].loss.as_mut().is_some_and(|loss| loss.loses()) {
+            let way = self.way_of(&packet);
+            if self.ways[way].loss.as_mut().is_some_and(|loss| loss.loses()) {
                 self.count_drop(&packet);
                 self.capture("path", "drop", &packet);
                 return;

@@ -3,8 +3,8 @@
 use dumbbell_cc::{EcnMode, Nanos};
 
 use super::ecn::Echo;
+use super::header_bytes;
 use super::xcp::Feedback;
-use super::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 use crate::{IntervalSet, Kind, Packet, flags};
 
 /// Segments acknowledged one by one at the start of a connection (Linux quick ACKs).
@@ -350,7 +350,7 @@ impl Receiver {
     }
 
     fn header_bytes(&self) -> u16 {
-        if self.config.timestamps { HEADER_BYTES } else { HEADER_BYTES - TIMESTAMP_OPTION_BYTES }
+        header_bytes(self.config.timestamps)
     }
 
     fn add_sack(&mut self, packet: &mut Packet) {

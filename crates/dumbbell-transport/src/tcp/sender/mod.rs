@@ -11,13 +11,13 @@ mod transmission;
 use dumbbell_cc::{CaState, Controller, EcnMode, Nanos, RecoveryStyle, Start};
 
 use super::ecn::Marking;
+use super::header_bytes;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rate::{Newest, RateEstimator};
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
 use super::xcp::Request;
-use super::{HEADER_BYTES, TIMESTAMP_OPTION_BYTES};
 
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
@@ -46,7 +46,7 @@ pub struct SenderConfig {
 impl SenderConfig {
     /// Bytes of data packets beside the payload, without a congestion header.
     fn header_bytes(&self) -> u16 {
-        if self.timestamps { HEADER_BYTES } else { HEADER_BYTES - TIMESTAMP_OPTION_BYTES }
+        header_bytes(self.timestamps)
     }
 }
 
