@@ -57,8 +57,8 @@ pub use event::{
     Ack, CaState, Congestion, CongestionKind, EcnMode, IdleRestart, Lost, Nanos, RateSample, Rto,
     Start, Undo,
 };
-pub use params::ParamInfo;
-pub use registry::{BuildError, ControllerInfo, Recipe, build, list};
+pub use params::{ParamInfo, Params};
+pub use registry::{BuildError, ControllerInfo, Recipe, build, hint, list, nearest};
 
 /// Slow-start threshold before the first congestion event (RFC 5681 section 3.1: arbitrarily high).
 pub const SSTHRESH_INFINITE: u64 = u64::MAX;

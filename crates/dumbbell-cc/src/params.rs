@@ -1,7 +1,7 @@
-//! Parameters of controllers: their description, and checked values built from it.
+//! Parameters of controllers and transports: their description, and checked values built from it.
 //!
 //! The description is the table of ranges: a value is accepted if and only if it fits its
-//! [`ParamInfo`], so a controller can read what it needs without checking again.
+//! [`ParamInfo`], so that whoever is built from it can read what it needs without checking again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::event::Nanos;
 use crate::registry::{BuildError, nearest};
 
-/// One parameter of a controller.
+/// One parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct ParamInfo {
     pub name: &'static str,
@@ -36,7 +36,8 @@ pub(crate) struct DefaultWhere {
 }
 
 impl ParamInfo {
-    pub(crate) fn new(
+    /// A parameter with values in `range` (infinite: no bound).
+    pub fn new(
         name: &'static str,
         unit: &'static str,
         default: impl Into<Value>,
@@ -56,7 +57,7 @@ impl ParamInfo {
     }
 
     /// The default is another one where the parameter called `param` is `choice`.
-    pub(crate) fn default_where(
+    pub fn default_where(
         mut self,
         param: &'static str,
         choice: &'static str,
@@ -66,11 +67,13 @@ impl ParamInfo {
         self
     }
 
-    pub(crate) fn flag(name: &'static str, default: bool, doc: &'static str) -> Self {
+    /// True or false.
+    pub fn flag(name: &'static str, default: bool, doc: &'static str) -> Self {
         Self::new(name, "bool", default, (f64::NEG_INFINITY, f64::INFINITY), doc)
     }
 
-    pub(crate) fn choice(
+    /// One of some words.
+    pub fn choice(
         name: &'static str,
         choices: &[&'static str],
         default: &'static str,
@@ -124,11 +127,15 @@ impl ParamInfo {
     }
 }
 
-/// Values of all parameters of one controller, defaults filled in.
-pub(crate) struct Params(BTreeMap<&'static str, Value>);
+/// Checked values of all parameters, defaults filled in. Reading one that was not described, or one of
+/// another kind, is a slip in the reader.
+#[derive(Clone, Debug)]
+pub struct Params(BTreeMap<&'static str, Value>);
 
 impl Params {
-    pub(crate) fn check(
+    /// # Errors
+    /// An unknown parameter (with the nearest known name), or a value outside its range.
+    pub fn check(
         kind: &'static str,
         infos: &[ParamInfo],
         given: &Map<String, Value>,
@@ -165,38 +172,42 @@ impl Params {
     }
 
     /// All values by name.
-    pub(crate) fn all(&self) -> Map<String, Value> {
+    pub fn all(&self) -> Map<String, Value> {
         self.0.iter().map(|(&name, value)| (name.to_owned(), value.clone())).collect()
     }
 
-    /// A parameter that its controller has described: anything else is a slip in that controller.
     fn value(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or_else(|| panic!("parameter {name:?} is not described"))
     }
 
     /// Whether the controller has described such a parameter.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    pub(crate) fn number(&self, name: &str) -> f64 {
+    /// A "fraction", "number" or "rate".
+    pub fn number(&self, name: &str) -> f64 {
         self.value(name).as_f64().unwrap_or(f64::NAN)
     }
 
-    pub(crate) fn count(&self, name: &str) -> u64 {
+    /// A whole number.
+    pub fn count(&self, name: &str) -> u64 {
         let value = self.value(name);
         value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or(0.0) as u64)
     }
 
-    pub(crate) fn time(&self, name: &str) -> Nanos {
+    /// Nanoseconds.
+    pub fn time(&self, name: &str) -> Nanos {
         self.count(name)
     }
 
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    /// A "bool".
+    pub fn flag(&self, name: &str) -> bool {
         self.value(name).as_bool().unwrap_or(false)
     }
 
-    pub(crate) fn choice(&self, name: &str) -> &str {
+    /// A "choice".
+    pub fn choice(&self, name: &str) -> &str {
         self.value(name).as_str().unwrap_or("")
     }
 }

@@ -55,7 +55,7 @@ impl BuildError {
 const SIMILAR: f64 = 0.7;
 
 /// The most similar of `names`, if any is similar at all.
-pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     names
         .map(|name| (strsim::jaro_winkler(&wanted, name), name))
@@ -64,7 +64,8 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) ->
         .map(|(_, name)| name)
 }
 
-fn hint<'a>(nearest: Option<&str>, all: impl Iterator<Item = &'a str>) -> String {
+/// The end of an error line about an unknown name: the nearest of `all`, or all of them.
+pub fn hint<'a>(nearest: Option<&str>, all: impl Iterator<Item = &'a str>) -> String {
     nearest.map_or_else(
         || {
             let all: Vec<_> = all.collect();

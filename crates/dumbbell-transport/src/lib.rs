@@ -1,8 +1,10 @@
 //! Sans-IO transport end points: no clock, no socket, no random device. A driver hands over packets
 //! and the time, takes packets to send, and calls back when the next timeout is due.
 
+pub mod flow;
 mod interval;
 mod packet;
+pub mod registry;
 pub mod tcp;
 
 pub use interval::IntervalSet;

@@ -20,6 +20,20 @@ pub enum Kind {
     Pong,
     /// A request of the application on the far side, as a single message.
     Request,
+    /// Data of a transport other than TCP ([`crate::flow`]), and what its receiver answers.
+    Payload,
+    Report,
+    /// Data of PLT's low-priority class, and its strong ACK.
+    LowPayload,
+    StrongAck,
+}
+
+impl Kind {
+    /// Whether it belongs to a transport other than TCP.
+    #[inline]
+    pub fn is_other(self) -> bool {
+        self as u8 >= Self::Payload as u8
+    }
 }
 
 /// Bits of [`Packet::flags`].
@@ -77,7 +91,8 @@ pub struct Packet {
     /// [`Self::set_hosts`] and [`Self::set_congestion_header`]. Of an ACK: SACK blocks as
     /// `start << 32 | length`, `start` relative to `seq` (a DSACK may lie below: then it is counted
     /// downwards). With the counters of Accurate ECN, or XCP's feedback, there is room for two blocks
-    /// beside them.
+    /// beside them. Of the payload of another transport, `aux[0]` and `aux[2]` are its own; of what its
+    /// receiver answers, all are.
     pub aux: [u64; 3],
 }
 
@@ -165,7 +180,7 @@ impl Packet {
 
     #[inline]
     fn carries_payload(&self) -> bool {
-        matches!(self.kind, Kind::Data | Kind::Datagram)
+        matches!(self.kind, Kind::Data | Kind::Datagram | Kind::Payload | Kind::LowPayload)
     }
 
     #[inline]
@@ -183,7 +198,10 @@ impl dumbbell_queue::Packet for Packet {
     /// Fibonacci hashing of the slot and its generation: what a five-tuple hash would tell apart.
     #[inline]
     fn flow_hash(&self) -> u32 {
-        let direction = u64::from(matches!(self.kind, Kind::Ack | Kind::SynAck | Kind::Pong));
+        let direction = u64::from(matches!(
+            self.kind,
+            Kind::Ack | Kind::SynAck | Kind::Pong | Kind::Report | Kind::StrongAck
+        ));
         let key = u64::from(self.flow) << 17 | u64::from(self.generation) << 1 | direction;
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }

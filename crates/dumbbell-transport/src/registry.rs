@@ -1,0 +1,101 @@
+//! All transports beside TCP and plain datagrams, by name.
+
+use dumbbell_cc::{ParamInfo, Params, hint, nearest};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::flow::{Ends, Pair};
+
+/// What is known of a transport before it is built.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransportInfo {
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// RFC, draft, paper or implementation that defines it.
+    pub source: &'static str,
+    /// Which controllers it takes: "window" (those of TCP), "media", or "none".
+    pub controllers: &'static str,
+    pub options: Vec<ParamInfo>,
+}
+
+/// A transport that cannot be built as asked. `Display` is one line naming the key.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuildError {
+    #[error("unknown transport {kind:?}: {hint}")]
+    UnknownKind { kind: String, hint: String },
+    #[error(transparent)]
+    Option(#[from] dumbbell_cc::BuildError),
+}
+
+/// What a transport is built from, checked.
+pub struct Parts {
+    pub options: Params,
+    /// Of PLT's high-priority module.
+    pub window: Option<dumbbell_cc::Recipe>,
+}
+
+struct Entry {
+    name: &'static str,
+    info: fn() -> TransportInfo,
+    build: fn(&Parts, &Ends) -> Pair,
+}
+
+const TRANSPORTS: &[Entry] = &[];
+
+/// All transports with their options, in the order of their names.
+pub fn list() -> Vec<TransportInfo> {
+    TRANSPORTS.iter().map(|entry| (entry.info)()).collect()
+}
+
+/// A controller as a scenario names it.
+#[derive(Clone, Copy, Debug)]
+pub struct ControllerChoice<'a> {
+    pub kind: &'a str,
+    pub params: &'a Map<String, Value>,
+}
+
+/// A transport with checked options, to be built as often as flows begin.
+pub struct Recipe {
+    parts: Parts,
+    build: fn(&Parts, &Ends) -> Pair,
+}
+
+impl Recipe {
+    /// Check the options of the transport called `kind`, and its controller: canonical numbers (ns,
+    /// bytes, bit/s).
+    ///
+    /// # Errors
+    /// An unknown kind, option, controller or parameter (with the nearest known name), or a value
+    /// outside its range.
+    pub fn new(
+        kind: &str,
+        options: &Map<String, Value>,
+        controller: Option<ControllerChoice>,
+    ) -> Result<Self, BuildError> {
+        let names = || TRANSPORTS.iter().map(|entry| entry.name);
+        let Some(entry) = TRANSPORTS.iter().find(|entry| entry.name == kind) else {
+            return Err(BuildError::UnknownKind {
+                kind: kind.into(),
+                hint: hint(nearest(kind, names()), names()),
+            });
+        };
+        let info = (entry.info)();
+        let options = Params::check(entry.name, &info.options, options)?;
+        let window = match (info.controllers, controller) {
+            ("window", Some(cc)) => Some(dumbbell_cc::Recipe::new(cc.kind, cc.params)?),
+            _ => None,
+        };
+        Ok(Self { parts: Parts { options, window }, build: entry.build })
+    }
+
+    /// The options as the transport gets them, defaults filled in.
+    pub fn options(&self) -> Map<String, Value> {
+        self.parts.options.all()
+    }
+
+    /// Both ends of a flow.
+    pub fn build(&self, ends: &Ends) -> Pair {
+        (self.build)(&self.parts, ends)
+    }
+}
