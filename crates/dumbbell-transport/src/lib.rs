@@ -5,6 +5,7 @@ pub mod flow;
 mod interval;
 mod packet;
 pub mod registry;
+pub mod rtp;
 pub mod tcp;
 
 pub use interval::IntervalSet;

@@ -1,0 +1,72 @@
+//! What a congestion controller for media gets and gives (RFC 8836).
+
+use dumbbell_queue::{Ecn, Nanos};
+
+/// A packet as the sender knows it after feedback.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketResult {
+    pub seq: u64,
+    pub sent: Nanos,
+    /// IP bytes.
+    pub bytes: u32,
+    /// By the receiver's clock; `None`: lost.
+    pub arrival: Option<Nanos>,
+    pub ecn: Ecn,
+}
+
+/// One report of the receiver, joined with what was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Feedback<'a> {
+    pub now: Nanos,
+    /// Packets that this report newly covers, by sequence number; never empty.
+    pub results: &'a [PacketResult],
+    /// Newest sample, and smoothed.
+    pub rtt: Nanos,
+    pub srtt: Nanos,
+    /// IP bytes in flight after this report.
+    pub in_flight: u64,
+    /// Bytes that wait in the sender's own queue.
+    pub queued: u64,
+    /// How long the first of them has waited.
+    pub queue_delay: Nanos,
+}
+
+/// A congestion controller for media. Rates are in bits per second.
+pub trait MediaController: Send {
+    fn name(&self) -> &'static str;
+
+    /// The flow begins.
+    fn on_start(&mut self, now: Nanos);
+
+    fn on_feedback(&mut self, feedback: &Feedback);
+
+    /// A packet leaves; bytes in flight with it.
+    fn on_sent(&mut self, _now: Nanos, _bytes: u32, _in_flight: u64) {}
+
+    /// No feedback for a long time although packets are in flight.
+    fn on_feedback_timeout(&mut self, now: Nanos);
+
+    /// What the encoder is to produce.
+    fn target_rate(&self) -> f64;
+
+    /// What packets are paced at.
+    fn send_rate(&self) -> f64;
+
+    /// IP bytes that may be in flight; `None`: any.
+    fn window(&self) -> Option<u64> {
+        None
+    }
+
+    /// The rate that flows share where they are coupled (RFC 8699), if it was computed since last
+    /// asked.
+    fn take_calculated(&mut self) -> Option<f64>;
+
+    /// Go on from this rate as if it had been computed.
+    fn set_rate(&mut self, now: Nanos, rate: f64);
+
+    /// Name of the current phase, for recording.
+    fn phase(&self) -> &'static str;
+
+    /// Internal variables worth plotting; the names must not vary in a run.
+    fn record(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
+}
