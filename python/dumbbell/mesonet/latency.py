@@ -49,12 +49,9 @@ if TYPE_CHECKING:
 LOSS, LASTING_S = 0.01, 60
 LOSSES = (1e-5, 1e-4, 1e-3, LOSS, 0.1)
 """Of `losses_table`."""
-BIC_WITHOUT_FIRST_GROWTH: Controller = (
-    "bic",
-    {"linux": False, "max_increment": 16, "beta": 0.8},
-)
-"""BIC as published, with Linux' constants: without its growth of at least 5 % a round trip before
-the first loss."""
+BIC_OF_LINUX: Controller = ("bic", {"low_window": 14})
+"""For comparison: before the first loss it grows by at least 5 % a round trip, and its search for
+the last maximum ends with a segment in five round trips."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +119,9 @@ def _measured(quick: bool) -> Latencies:
     return Latencies(quick, places, goodput, recovery, single)
 
 
-def first_growth(quick: bool) -> list[Rise]:
-    """Goodput latency of BIC without its growth before the first loss."""
-    return _everywhere(goodput_rise, BIC_WITHOUT_FIRST_GROWTH, _conditions(quick))
+def rises_of_linux(quick: bool) -> list[Rise]:
+    """Goodput latency of Linux's BIC."""
+    return _everywhere(goodput_rise, BIC_OF_LINUX, _conditions(quick))
 
 
 def table(quick: bool = False) -> list[dict[str, Any]]:
