@@ -93,7 +93,9 @@ def test_fairness_at_its_ends() -> None:
     assert METRICS["jain"].of(_result([7.0, 0.0, 0.0, 0.0])) == 0.25
     assert METRICS["epsilon"].of(_result([5.0, 5.0])) == 0
     assert METRICS["log_product"].of(_result([5.0, 0.0])) == -math.inf
-    assert math.isnan(METRICS["max_min_ratio"].of(_result([5.0, 0.0])))
+    assert METRICS["max_min_ratio"].of(_result([5.0, 0.0])) == math.inf
+    for name in ("jain", "max_min_ratio", "epsilon"):
+        assert math.isnan(METRICS[name].of(_result([0.0, 0.0])))
 
 
 def test_metrics_of_series_by_hand() -> None:

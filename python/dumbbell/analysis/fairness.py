@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from dumbbell import _fairness
 from dumbbell._errors import UsageError
 from dumbbell.analysis._analysis import check_columns
 from dumbbell.analysis._frame import response_values
@@ -21,26 +22,20 @@ if TYPE_CHECKING:
 def jain(rates: ArrayLike) -> float:
     """Jain's index, (sum x)^2 / (n sum x^2): 1 where all are equal, 1/n where one has everything.
 
-    Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301 (1984). NaN where all rates are 0.
+    Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301 (1984). NaN where all rates are 0. Raises
+    UsageError, as the others do, of rates that are not finite, or below 0.
     """
-    x = _rates(rates)
-    x = x / x.max() if x.max() > 0 else x
-    square = float(np.sum(x**2))
-    return float(np.sum(x) ** 2 / (x.size * square)) if square else float("nan")
+    return _fairness.jain(_rates(rates).tolist())
 
 
 def max_min_ratio(rates: ArrayLike) -> float:
     """The highest rate over the lowest: 1 where all are equal, infinite where one starves."""
-    x = _rates(rates)
-    if x.max() == 0:
-        return float("nan")
-    return float(x.max() / x.min()) if x.min() > 0 else float("inf")
+    return _fairness.max_min_ratio(_rates(rates).tolist())
 
 
 def epsilon(rates: ArrayLike) -> float:
     """The least epsilon with which rates are epsilon-fair: 1 - min/max (RFC 5166 section 2.3)."""
-    x = _rates(rates)
-    return float(1 - x.min() / x.max()) if x.max() > 0 else float("nan")
+    return _fairness.epsilon(_rates(rates).tolist())
 
 
 def geometric_mean(rates: ArrayLike) -> float:

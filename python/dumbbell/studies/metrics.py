@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from dumbbell import _fairness
 from dumbbell._results import Result, require_pyarrow
 
 DELTA = 0.1
@@ -211,23 +212,20 @@ def rate_drop_max(result: Result) -> float:
 @_metric("", "2.3.1")
 def jain(result: Result) -> float:
     """Jain's index of the flows' goodputs, (sum x)^2 / (n sum x^2) (RFC 5166 section 2.3.1)."""
-    rates = _goodputs(result)
-    return _ratio(math.fsum(rates) ** 2, len(rates) * math.fsum(x * x for x in rates))
+    return _fairness.jain(_goodputs(result))
 
 
 @_metric("", "2.3.1")
 def max_min_ratio(result: Result) -> float:
     """Largest goodput of a flow over the smallest (RFC 5166 section 2.3.1)."""
-    rates = _goodputs(result)
-    return _ratio(max(rates, default=0.0), min(rates, default=0.0))
+    return _fairness.max_min_ratio(_goodputs(result))
 
 
 @_metric("", "2.3.1")
 def epsilon(result: Result) -> float:
     """The smallest epsilon for which the goodputs are epsilon-fair: min x / max x = 1 - epsilon
     (RFC 5166 section 2.3.1)."""
-    rates = _goodputs(result)
-    return 1 - _ratio(min(rates, default=0.0), max(rates, default=0.0))
+    return _fairness.epsilon(_goodputs(result))
 
 
 @_metric("", "2.3.1")
