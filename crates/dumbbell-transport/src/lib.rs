@@ -2,6 +2,8 @@
 //! and the time, takes packets to send, and calls back when the next timeout is due.
 
 pub mod flow;
+#[cfg(test)]
+pub(crate) mod flow_testing;
 mod interval;
 mod packet;
 pub mod registry;
