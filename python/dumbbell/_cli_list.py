@@ -22,6 +22,7 @@ class Listed(StrEnum):
 
     CONTROLLERS = "controllers"
     QUEUES = "queues"
+    TRANSPORTS = "transports"
     PRESETS = "presets"
     PAPERS = "papers"
     CASES = "cases"
@@ -49,13 +50,13 @@ def list_things(
     name: Annotated[str | None, typer.Argument(help="Only this one, with its parameters.")] = None,
     json: _Json = False,
 ) -> None:
-    """List controllers, queues, presets, traces, papers, cases, ready studies or their metrics."""
+    """List controllers, queues, transports, presets, traces, papers, cases, studies or metrics."""
     from dumbbell._cli_output import console, print_json, table, warn
 
     kinds = [what] if what else [Listed.CONTROLLERS, Listed.QUEUES]
     documents: dict[str, Any] = {}
     for kind in kinds:
-        if kind in (Listed.CONTROLLERS, Listed.QUEUES):
+        if kind in (Listed.CONTROLLERS, Listed.QUEUES, Listed.TRANSPORTS):
             entries, problems = _entries(kind, name)
             for problem in problems:
                 warn(problem)
@@ -78,7 +79,13 @@ def _entries(kind: Listed, name: str | None) -> tuple[list[Entry], list[str]]:
     from dumbbell._plugins import listing
     from dumbbell._registry import builtin
 
-    known = [*(builtin().controllers if kind == Listed.CONTROLLERS else builtin().queues).values()]
+    registry = builtin()
+    known: list[Entry] = [
+        *{
+            Listed.CONTROLLERS: registry.controllers,
+            Listed.QUEUES: registry.queues,
+        }.get(kind, registry.transports).values()
+    ]
     problems: list[str] = []
     if kind == Listed.CONTROLLERS:
         registered, problems = listing()

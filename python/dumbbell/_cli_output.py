@@ -285,7 +285,14 @@ def _traffic(traffic: Mapping[str, Any]) -> str:
 
 
 def _transport(transport: Mapping[str, Any]) -> str:
-    return "udp" if transport["kind"] == "udp" else _named(transport["cc"])
+    match transport:
+        case {"kind": "udp"}:
+            return "udp"
+        case {"kind": "other", "transport": name, "options": options, **rest}:
+            own = _named({"kind": name, "params": options})
+            return f"{own}, {_named(rest['cc'])}" if "cc" in rest else own
+        case _:
+            return _named(transport["cc"])
 
 
 def _named(item: Mapping[str, Any]) -> str:

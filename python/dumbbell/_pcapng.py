@@ -46,7 +46,8 @@ _SYN, _PSH, _ACK, _ECE, _CWR, _AE = 0x02, 0x08, 0x10, 0x40, 0x80, 0x100
 _ENGINE_FLAGS = ((1 << 2, _ECE), (1 << 3, _CWR), (1 << 4, _PSH), (1 << 7, _AE))
 _RETRANSMISSION = 1 << 6
 _LEAVING = ("send", "depart")
-_FROM_RECEIVER = ("ack", "syn-ack", "request", "pong")
+_FROM_RECEIVER = ("ack", "syn-ack", "request", "pong", "report", "strong-ack")
+_DATAGRAMS = ("datagram", "payload", "report", "low-payload", "strong-ack")
 
 
 def write_pcapng(result: ResultLike, path: str | Path) -> int:
@@ -138,7 +139,7 @@ def _transport(
         return _ICMP, struct.pack("!BBHHH", echo, 0, 0, number & 0xFFFF, seq & 0xFFFF)
     sender = 10_000 + number % 50_000
     ports = (5001, sender) if back else (sender, 5001)
-    if kind == "datagram":
+    if kind in _DATAGRAMS:
         return _UDP, struct.pack("!HHHH", *ports, ip_bytes - _IP_BYTES, 0)
     # The SYN takes the first sequence number of each direction; stream offsets follow it.
     if kind == "syn":

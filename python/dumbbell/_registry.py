@@ -1,4 +1,4 @@
-"""Congestion controllers and queue disciplines by name, with their parameters.
+"""Congestion controllers, queue disciplines and transports by name, with their parameters.
 
 The engine lists what it has; this turns the list into objects, and a user's parameters ("5ms",
 "10240p") into the engine's numbers.
@@ -10,7 +10,7 @@ import functools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from dumbbell._units import (
     parse_time,
 )
 
-Kind = Literal["controller", "queue"]
+Kind = Literal["controller", "queue", "transport"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,10 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A controller or queue discipline: its `source` is the RFC or paper it follows, its `signals`
-    are what a controller steers by (loss, ecn, ce-fraction, sce, rtt, delivery-rate, none). The
-    parameters of each of a queue's classes are `classes`."""
+    """A controller, queue discipline or transport: its `source` is the RFC or paper it follows, its
+    `signals` are what a controller steers by (loss, ecn, ce-fraction, sce, rtt, delivery-rate,
+    none). The parameters of each of a queue's classes are `classes`; which controllers a transport
+    takes ("window": those of TCP, "media", "none") is `controllers`."""
 
     name: str
     summary: str
@@ -82,6 +83,7 @@ class Entry:
     params: tuple[Param, ...]
     signals: tuple[str, ...] = ()
     classes: tuple[Param, ...] = ()
+    controllers: str = ""
 
     def param(self, name: str) -> Param | None:
         return next((p for p in self.params if p.name == name), None)
@@ -93,14 +95,15 @@ class Registry:
 
     controllers: Mapping[str, Entry]
     queues: Mapping[str, Entry]
+    transports: Mapping[str, Entry] = field(default_factory=dict)
     custom: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
-    def from_json(cls, controllers: str, queues: str) -> Registry:
-        return cls(_entries(controllers), _entries(queues))
+    def from_json(cls, controllers: str, queues: str, transports: str = "[]") -> Registry:
+        return cls(_entries(controllers), _entries(queues), _entries(transports))
 
     def with_custom(self, names: frozenset[str]) -> Registry:
-        return Registry(self.controllers, self.queues, names)
+        return replace(self, custom=names)
 
     def canonical_controller(
         self, kind: str, params: Mapping[str, object], *, key: str, params_key: str
@@ -127,6 +130,13 @@ class Registry:
             rates = [p.name for p in entry.params if p.unit == "linkrate" and p.name not in found]
             found |= dict.fromkeys(rates, site.bps)
         return {"kind": kind, "params": found}
+
+    def canonical_options(
+        self, transport: str, options: Mapping[str, object], *, key: str
+    ) -> dict[str, Any]:
+        """The options of a transport as the engine reads them. Raises ScenarioError."""
+        entry = _find(self.transports, "transport", transport, f"{key}.transport", frozenset())
+        return self._canonical(entry, options, f"{key}.options.", None)
 
     def _canonical(
         self,
@@ -210,7 +220,9 @@ def builtin() -> Registry:
     """The registry of the compiled engine."""
     from dumbbell import _core
 
-    return Registry.from_json(_core.controllers_json(), _core.queues_json())
+    return Registry.from_json(
+        _core.controllers_json(), _core.queues_json(), _core.transports_json()
+    )
 
 
 def _entries(text: str) -> dict[str, Entry]:
@@ -220,8 +232,9 @@ def _entries(text: str) -> dict[str, Entry]:
             summary=item["summary"],
             source=item["source"],
             signals=tuple(item.get("signals", ())),
-            params=_params(item["params"]),
+            params=_params(item["params"] if "params" in item else item["options"]),
             classes=_params(item.get("classes", ())),
+            controllers=item.get("controllers", ""),
         )
         for item in json.loads(text)
     }

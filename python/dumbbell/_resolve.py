@@ -506,6 +506,8 @@ def _transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]:
     if flow.transport == "udp":
         assert isinstance(flow.traffic, RateTraffic)
         return {"kind": "udp", "payload_bytes": flow.traffic.chunk}
+    if flow.transport != "tcp":
+        return _other_transport(flow, registry, key)
     match flow.rwnd:
         case FixedWindow(bytes=size):
             rwnd: dict[str, Any] = {"kind": "fixed", "bytes": size}
@@ -535,6 +537,20 @@ def _transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]:
         "syn_tries": flow.syn_tries,
         "max_rate_bps": flow.max_rate,
     }
+
+
+def _other_transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]:
+    transport: dict[str, Any] = {
+        "kind": "other",
+        "transport": flow.transport,
+        "label": flow.label,
+        "options": registry.canonical_options(flow.transport, flow.options, key=key),
+    }
+    if flow.controller:
+        transport["cc"] = registry.canonical_controller(
+            flow.controller, flow.params, key=f"{key}.cc", params_key=f"{key}.params"
+        )
+    return transport
 
 
 def _probes(scenario: Scenario, ways: Sequence[_Way]) -> list[dict[str, Any]]:

@@ -165,14 +165,43 @@ Dscp = Annotated[
 """A codepoint, or its name: "ef", "af41", "cs1", "le"."""
 
 
+_CONTROLLERS = {"tcp": "cubic", "plt": "reno", "rtp": "nada"}
+"""What a transport has by default."""
+_OF_TCP = frozenset(
+    [
+        "ecn",
+        "mss",
+        "initial_window",
+        "rwnd",
+        "ack_every",
+        "delack",
+        "min_rto",
+        "idle_restart",
+        "pacing",
+        "timestamps",
+        "prr",
+        "tlp",
+        "handshake",
+        "syn_timeout",
+        "syn_tries",
+        "max_rate",
+    ]
+)
+"""Keys of a flow that only TCP has."""
+
+
 class Flow(Model):
     """One flow, or `count` equal ones."""
 
     id: Name | None = None
     """Default: the controller's name and a number, "cubic-1"; with `count`, this and a number."""
-    transport: Literal["tcp", "udp"] = "tcp"
+    transport: Literal["tcp", "udp", "rap", "tfrc", "plt", "rtp"] = "tcp"
+    """See `dumbbell list transports`; udp is datagrams at a constant rate."""
+    options: Annotated[dict[str, Any], Field(default_factory=dict)]
+    """Options of a transport other than tcp and udp."""
     cc: Name | None = None
-    """Congestion controller (see `dumbbell list controllers`); default: cubic."""
+    """Congestion controller (see `dumbbell list controllers`); default: cubic, with plt reno, with
+    rtp nada. rap and tfrc have none."""
     params: Annotated[dict[str, Any], Field(default_factory=dict)]
     """Parameters of the controller."""
     start: Time = 0
@@ -247,20 +276,36 @@ class Flow(Model):
                 fail("udp has no congestion controller", "params")
             if not isinstance(self.traffic, RateTraffic):
                 fail('udp needs traffic = { kind = "rate", rate = ... }', "traffic")
+        elif self.transport != "tcp":
+            self._check_other()
+        elif self.options:
+            fail("tcp takes its options as keys of the flow", "options")
         if self.stop is not None and self.stop <= self.start:
             fail("expected a time after start", "stop")
         if isinstance(self.to, tuple) and not isinstance(self.traffic, Users):
             fail('only traffic of kind "users" has more than one destination', "to")
         return self
 
+    def _check_other(self) -> None:
+        if not self.controller and (self.cc or self.params):
+            key = "cc" if self.cc else "params"
+            fail(f"{self.transport} has no congestion controller", key)
+        if isinstance(self.traffic, Users | RequestResponse):
+            fail(f'traffic of kind "{self.traffic.kind}" needs transport = "tcp"', "traffic")
+        for key in sorted(self.model_fields_set & _OF_TCP):
+            fail("only tcp has it", key, value=getattr(self, key))
+
     @property
     def label(self) -> str:
-        """What its ids begin with."""
-        return "udp" if self.transport == "udp" else self.controller
+        """What its ids begin with: the controller, or the transport, or both."""
+        if self.transport in ("tcp", "rtp"):
+            return self.controller
+        return f"{self.transport}-{self.cc}" if self.cc else self.transport
 
     @property
     def controller(self) -> str:
-        return self.cc or "cubic"
+        """Empty for a transport that has none."""
+        return self.cc or _CONTROLLERS.get(self.transport, "")
 
 
 class Probe(Model):

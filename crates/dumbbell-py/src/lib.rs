@@ -25,7 +25,7 @@ mod _core {
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]
-    use super::{compiled_layout_json, controllers_json, queues_json, version};
+    use super::{compiled_layout_json, controllers_json, queues_json, transports_json, version};
 }
 
 /// The built-in controllers with their parameters, as a JSON array.
@@ -38,6 +38,12 @@ fn controllers_json() -> PyResult<String> {
 #[pyfunction]
 fn queues_json() -> PyResult<String> {
     error::to_json(&dumbbell_queue::list())
+}
+
+/// The transports beside TCP and plain datagrams with their options, as a JSON array.
+#[pyfunction]
+fn transports_json() -> PyResult<String> {
+    error::to_json(&dumbbell_transport::registry::list())
 }
 
 /// What compiled controllers are handed, as a JSON object: `state`, the first places of their array

@@ -111,7 +111,7 @@ fn run_engine(
 fn uses_python(config: &Config, names: &HashSet<String>) -> bool {
     config.flows.iter().any(|flow| match &flow.transport {
         Transport::Tcp(tcp) => names.contains(&tcp.cc.kind),
-        Transport::Udp { .. } => false,
+        Transport::Udp { .. } | Transport::Other(_) => false,
     })
 }
 

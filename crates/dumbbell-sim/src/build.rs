@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use dumbbell_cc::{BuildError, EcnMode, Recipe, RecoveryStyle};
+use dumbbell_transport::registry::{self, ControllerChoice};
 use serde_json::{Map, Value};
 
 use crate::capacity::{Trace, Transmitter};
@@ -225,6 +226,12 @@ impl<'a> Engine<'a> {
                 return Err(RunError::config(format!("flows.{}.ecn", flow.id), message));
             }
         }
+        let transport = match &flow.transport {
+            Transport::Other(other) => Some(Arc::new(build_transport(other).map_err(|error| {
+                RunError::config(format!("flows.{}.options", flow.id), error.to_string())
+            })?)),
+            _ => None,
+        };
         let loss = (!matches!(flow.loss, Loss::None)).then(|| {
             let stream = Stream::new(self.config.seed, &format!("{}/loss", flow.id));
             Box::new(LossProcess::new(flow.loss.clone(), stream))
@@ -234,6 +241,7 @@ impl<'a> Engine<'a> {
             config: flow,
             way: self.build_way(lines, hops, [flow.delay_ns, flow.reverse_delay_ns], loss),
             recipe,
+            transport,
             cc_seed,
             params,
             own_recovery,
@@ -271,6 +279,12 @@ impl<'a> Engine<'a> {
         let back = self.build_route(lines, &probe.reverse_route, probe.reverse_delay_ns, false);
         ProbeState::new(forward, back)
     }
+}
+
+fn build_transport(other: &config::Other) -> Result<registry::Recipe, registry::BuildError> {
+    let controller =
+        other.cc.as_ref().map(|cc| ControllerChoice { kind: &cc.kind, params: &cc.params });
+    registry::Recipe::new(&other.transport, &other.options, controller)
 }
 
 fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {

@@ -103,6 +103,11 @@ impl Config {
                 let ok = matches!(flow.traffic, Traffic::ConstantRate { bps, .. } if bps > 0);
                 ensure(ok, &key, "expected constant-rate traffic for udp")?;
             }
+            Transport::Other(_) => {
+                let no =
+                    matches!(flow.traffic, Traffic::Users(_) | Traffic::RequestResponse { .. });
+                ensure(!no, &key, "expected tcp for users and for requests")?;
+            }
         }
         match &flow.traffic {
             Traffic::Bulk => Ok(()),

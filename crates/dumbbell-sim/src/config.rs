@@ -303,6 +303,20 @@ pub enum Transport {
     Udp {
         payload_bytes: u32,
     },
+    Other(Other),
+}
+
+/// A transport of [`dumbbell_transport::registry`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Other {
+    pub transport: String,
+    /// What the summary calls it.
+    pub label: String,
+    #[serde(default)]
+    pub options: Map<String, Value>,
+    #[serde(default)]
+    pub cc: Option<Controller>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

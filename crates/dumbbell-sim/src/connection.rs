@@ -1,6 +1,7 @@
 //! A connection: both TCP ends in one slot, with its handshake and timers.
 
-use dumbbell_cc::{Controller, EcnMode};
+use dumbbell_cc::{Controller, EcnMode, SSTHRESH_INFINITE};
+use dumbbell_transport::flow::Snapshot;
 use dumbbell_transport::tcp::{
     Receiver, ReceiverConfig, Sender, SenderConfig, Window, header_bytes,
 };
@@ -154,6 +155,23 @@ impl Connection {
         let cwnd = self.sender.controller().cwnd();
         self.increases += u64::from(cwnd > self.cwnd);
         self.cwnd = cwnd;
+    }
+
+    /// What is recorded of it; `mss` in bytes.
+    pub(crate) fn snapshot(&self, mss: u32) -> Snapshot {
+        let cc = self.sender.controller();
+        let ssthresh = match cc.ssthresh() {
+            SSTHRESH_INFINITE => f64::NAN,
+            bytes => bytes as f64 / f64::from(mss),
+        };
+        Snapshot {
+            window: self.sender.window() as f64,
+            ssthresh,
+            in_flight: self.sender.in_flight() as f64,
+            rate: cc.pacing_rate().map_or(f64::NAN, |rate| rate * 8.0),
+            srtt: self.sender.srtt(),
+            phase: cc.phase(),
+        }
     }
 
     /// What it does now. A recovery counts as what it interrupts.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dumbbell_cc::{EcnMode, Recipe};
+use dumbbell_transport::registry;
 use dumbbell_transport::tcp::SenderStats;
 use serde_json::{Map, Value};
 
@@ -30,6 +31,8 @@ pub(crate) struct Entry<'a> {
     /// Start of the random streams of its controllers.
     pub(crate) cc_seed: u64,
     pub(crate) params: Arc<Map<String, Value>>,
+    /// How to make both ends, of a transport other than TCP.
+    pub(crate) transport: Option<Arc<registry::Recipe>>,
     /// The controller shapes its window in recovery itself.
     pub(crate) own_recovery: bool,
     /// How its connections use ECN.
@@ -120,13 +123,17 @@ impl Entry<'_> {
     }
 
     pub(crate) fn cc_name(&self) -> &str {
-        self.tcp().map_or("udp", |tcp| &tcp.cc.kind)
+        match &self.config.transport {
+            Transport::Tcp(tcp) => &tcp.cc.kind,
+            Transport::Udp { .. } => "udp",
+            Transport::Other(other) => &other.label,
+        }
     }
 
     pub(crate) fn tcp(&self) -> Option<&Tcp> {
         match &self.config.transport {
             Transport::Tcp(tcp) => Some(tcp),
-            Transport::Udp { .. } => None,
+            Transport::Udp { .. } | Transport::Other(_) => None,
         }
     }
 

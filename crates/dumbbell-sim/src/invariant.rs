@@ -8,6 +8,7 @@ use crate::connection::Phase;
 use crate::engine::{Direction, Engine, direction};
 use crate::link::{Discipline, Server};
 use crate::run::RunError;
+use crate::session::Session;
 
 /// Packets found in the network for one flow or probe.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +36,13 @@ impl Engine<'_> {
                 ));
                 return;
             }
+        }
+        let silent = |session: &&Session| {
+            session.open && !session.sender.is_idle() && session.sender.next_timeout() == u64::MAX
+        };
+        if let Some(session) = self.sessions.iter().find(silent) {
+            let id = self.entries[session.place.entry as usize].id().to_owned();
+            self.fail_invariant(format!("flow {id} is stalled: data to send and no timer"));
         }
     }
 
@@ -83,8 +91,7 @@ impl Engine<'_> {
         for packet in self.packets_in_network() {
             let found = match packet.kind {
                 Kind::Ping | Kind::Pong => &mut probes[packet.flow as usize],
-                Kind::Datagram => &mut flows[packet.flow as usize],
-                _ => &mut flows[self.places[packet.flow as usize].entry as usize],
+                _ => &mut flows[self.entry_of(&packet)],
             };
             match direction(packet.kind) {
                 Direction::Forward => found.forward += 1,

@@ -19,13 +19,14 @@ mod random;
 mod record;
 mod ring;
 mod run;
+mod session;
 mod traffic;
 mod user_record;
 mod users;
 
 pub use config::Config;
 pub use output::{
-    Column, DropsByReason, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary,
-    Output, ProbeSummary, Quantiles, Summary, Table, Totals,
+    Column, DropsByReason, Effective, EffectiveController, EffectiveOther, EffectiveTcp,
+    FlowSummary, LinkSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
 };
 pub use run::{CustomControllers, NoCustomControllers, Progress, RunError, run};

@@ -116,14 +116,28 @@ pub struct FlowSummary {
 
 /// What an end point really ran with.
 #[derive(Clone, Debug, Serialize)]
-#[serde(tag = "transport", rename_all = "lowercase")]
+#[serde(untagged)]
 pub enum Effective {
     Tcp(Box<EffectiveTcp>),
-    Udp { payload_bytes: u32 },
+    Udp { transport: &'static str, payload_bytes: u32 },
+    Other(EffectiveOther),
+}
+
+/// Of a transport of [`dumbbell_transport::registry`].
+#[derive(Clone, Debug, Serialize)]
+pub struct EffectiveOther {
+    pub transport: String,
+    /// Defaults filled in.
+    pub options: Map<String, Value>,
+    pub cc: Option<String>,
+    /// Of the controller.
+    pub params: Map<String, Value>,
+    pub base_delay_ms: f64,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct EffectiveTcp {
+    pub transport: &'static str,
     pub cc: EffectiveController,
     pub mss: u32,
     pub initial_window: u32,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use dumbbell_cc::SSTHRESH_INFINITE;
 use dumbbell_queue::Packet as _;
+use dumbbell_transport::flow::Snapshot;
 use dumbbell_transport::{Kind, Packet, flags};
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,8 @@ use crate::entry::Entry;
 use crate::histogram::Histogram;
 use crate::link::Discipline;
 use crate::output::{
-    Column, DropsByReason, Effective, EffectiveController, EffectiveTcp, FlowSummary, LinkSummary,
-    Output, ProbeSummary, Quantiles, Summary, Table, Totals,
+    Column, DropsByReason, Effective, EffectiveController, EffectiveOther, EffectiveTcp,
+    FlowSummary, LinkSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
 };
 
 /// The window in which a flow's window is sampled when no series are recorded.
@@ -236,6 +236,10 @@ impl Recorder {
             Kind::Ping => "ping",
             Kind::Pong => "pong",
             Kind::Request => "request",
+            Kind::Payload => "payload",
+            Kind::Report => "report",
+            Kind::LowPayload => "low-payload",
+            Kind::StrongAck => "strong-ack",
         });
         capture.ip_bytes.push(u64::from(packet.ip_bytes));
         let payload = if packet.kind == Kind::Ack { 0 } else { packet.payload };
@@ -276,56 +280,53 @@ impl Engine<'_> {
         let delta = entry.delivered_bytes - entry.series_bytes;
         entry.series_bytes = entry.delivered_bytes;
         let recorder = &mut self.recorder;
-        let connection = entry
-            .slot
-            .map(|slot| &self.connections[slot as usize])
-            .filter(|connection| connection.phase == Phase::Established);
-        let mss = entry.tcp().map_or(1.0, |tcp| f64::from(tcp.mss));
-        if let Some(connection) = connection
+        let recorded = recorder.record && now > 0;
+        let mut record = |name: &'static str, value| {
+            if recorded {
+                recorder.controllers.push(seconds(now), index as u32, name, value);
+            }
+        };
+        let mut state = None;
+        let mut retransmits = entry.ended.retransmits;
+        if entry.transport.is_some() {
+            let session = entry.slot.map(|slot| &self.sessions[slot as usize]);
+            if let Some(session) = session.filter(|session| session.open) {
+                state = Some(session.sender.snapshot());
+                retransmits += session.sender.stats().retransmits;
+                session.sender.record(&mut record);
+                session.receiver.record(&mut record);
+            }
+        } else if let Some(slot) = entry.slot
+            && let connection = &self.connections[slot as usize]
+            && connection.phase == Phase::Established
+        {
+            state = Some(connection.snapshot(entry.tcp().map_or(1, |tcp| tcp.mss)));
+            retransmits += connection.sender.stats().retransmits;
+            connection.sender.controller().record(&mut record);
+        }
+        if let Some(state) = state
+            && state.window.is_finite()
             && now >= recorder.warmup
         {
-            let cwnd = connection.sender.window() as f64;
-            entry.cwnd_sum += cwnd;
+            entry.cwnd_sum += state.window;
             entry.cwnd_samples += 1;
-            entry.cwnd_max = entry.cwnd_max.max(cwnd);
+            entry.cwnd_max = entry.cwnd_max.max(state.window);
         }
-        if !recorder.record || now == 0 {
+        if !recorded {
             return;
         }
         let series = &mut recorder.flows;
         series.t.push(seconds(now));
         series.flow.push(index as u32);
         series.goodput.push(delta as f64 * 8e9 / recorder.interval as f64);
-        let Some(connection) = connection else {
-            for column in [
-                &mut series.cwnd,
-                &mut series.ssthresh,
-                &mut series.rtt,
-                &mut series.inflight,
-                &mut series.pacing,
-            ] {
-                column.push(f64::NAN);
-            }
-            series.retransmits.push(entry.ended.retransmits);
-            series.phase.push("");
-            return;
-        };
-        let sender = &connection.sender;
-        let cc = sender.controller();
-        series.cwnd.push(sender.window() as f64);
-        let ssthresh = cc.ssthresh();
-        series.ssthresh.push(if ssthresh == SSTHRESH_INFINITE {
-            f64::NAN
-        } else {
-            ssthresh as f64 / mss
-        });
-        series.rtt.push(ms(sender.srtt() as f64));
-        series.inflight.push(sender.in_flight() as f64);
-        series.pacing.push(cc.pacing_rate().map_or(f64::NAN, |rate| rate * 8.0));
-        series.retransmits.push(entry.ended.retransmits + sender.stats().retransmits);
-        series.phase.push(cc.phase());
-        let controllers = &mut recorder.controllers;
-        cc.record(&mut |name, value| controllers.push(seconds(now), index as u32, name, value));
+        let of = |value: fn(&Snapshot) -> f64| state.as_ref().map_or(f64::NAN, value);
+        series.cwnd.push(of(|state| state.window));
+        series.ssthresh.push(of(|state| state.ssthresh));
+        series.rtt.push(of(|state| ms(state.srtt as f64)));
+        series.inflight.push(of(|state| state.in_flight));
+        series.pacing.push(of(|state| state.rate));
+        series.retransmits.push(retransmits);
+        series.phase.push(state.map_or("", |state| state.phase));
     }
 
     fn sample_link(&mut self, index: usize) {
@@ -416,7 +417,11 @@ impl Engine<'_> {
         let counted = last.saturating_sub(entry.window_bytes.0);
         let mut stats = entry.ended;
         for &slot in &entry.open {
-            stats.add(self.connections[slot as usize].sender.stats());
+            if entry.transport.is_some() {
+                stats.add(&self.sessions[slot as usize].sender.stats());
+            } else {
+                stats.add(self.connections[slot as usize].sender.stats());
+            }
         }
         let durations: Vec<u64> = entry.completions.iter().map(|c| c.duration).collect();
         let mean = durations.iter().sum::<u64>() as f64 / durations.len().max(1) as f64;
@@ -638,6 +643,7 @@ fn effective(entry: &Entry) -> Effective {
     let config = entry.config;
     match &config.transport {
         Transport::Tcp(tcp) => Effective::Tcp(Box::new(EffectiveTcp {
+            transport: "tcp",
             cc: EffectiveController {
                 kind: tcp.cc.kind.clone(),
                 params: Arc::clone(&entry.params),
@@ -657,7 +663,16 @@ fn effective(entry: &Entry) -> Effective {
             handshake: tcp.handshake,
             base_delay_ms: ms((config.delay_ns + config.reverse_delay_ns) as f64),
         })),
-        Transport::Udp { payload_bytes } => Effective::Udp { payload_bytes: *payload_bytes },
+        Transport::Udp { payload_bytes } => {
+            Effective::Udp { transport: "udp", payload_bytes: *payload_bytes }
+        }
+        Transport::Other(other) => Effective::Other(EffectiveOther {
+            transport: other.transport.clone(),
+            options: entry.transport.as_ref().map(|recipe| recipe.options()).unwrap_or_default(),
+            cc: other.cc.as_ref().map(|cc| cc.kind.clone()),
+            params: entry.transport.as_ref().map(|recipe| recipe.params()).unwrap_or_default(),
+            base_delay_ms: ms((config.delay_ns + config.reverse_delay_ns) as f64),
+        }),
     }
 }
 

@@ -11,6 +11,8 @@ use crate::run::RunError;
 
 /// IP and UDP headers.
 const DATAGRAM_HEADER_BYTES: u32 = 28;
+/// What a source with a rate writes at a time, to a transport other than TCP.
+const OTHER_CHUNK_BYTES: u64 = 1000;
 /// A request without an answer is repeated after this time.
 const REQUEST_TIMEOUT: u64 = 1_000_000_000;
 /// A slot rests so long before a connection with another way may have it: packets of the last one may
@@ -70,7 +72,8 @@ impl Engine<'_> {
                 if entry.slot.is_none() {
                     self.open(index, 0);
                 }
-                let chunk = u64::from(self.entries[index as usize].tcp().map_or(0, |tcp| tcp.mss));
+                let tcp = self.entries[index as usize].tcp();
+                let chunk = tcp.map_or(OTHER_CHUNK_BYTES, |tcp| u64::from(tcp.mss));
                 let source = &mut self.entries[index as usize].source;
                 if now >= source.phase_end {
                     source.on = !source.on;
@@ -195,6 +198,9 @@ impl Engine<'_> {
     fn write(&mut self, index: u32, bytes: u64) {
         let entry = &mut self.entries[index as usize];
         let Some(slot) = entry.slot else { return };
+        if entry.transport.is_some() {
+            return self.write_to_session(slot, bytes);
+        }
         let connection = &mut self.connections[slot as usize];
         if connection.phase == Phase::Established {
             connection.sender.write(bytes);
@@ -207,7 +213,10 @@ impl Engine<'_> {
     fn stop_writing(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.source.pending = 0;
-        if let Some(slot) = entry.slot {
+        let Some(slot) = entry.slot else { return };
+        if entry.transport.is_some() {
+            self.sessions[slot as usize].sender.truncate();
+        } else {
             self.connections[slot as usize].sender.truncate();
         }
     }
@@ -216,14 +225,17 @@ impl Engine<'_> {
     pub(crate) fn stop_entry(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.source.stopped = true;
-        let open = entry.open.clone();
-        for slot in open {
-            self.close(slot);
+        let close = if entry.transport.is_some() { Self::close_session } else { Self::close };
+        for slot in entry.open.clone() {
+            close(self, slot);
         }
     }
 
     /// Open a connection of `size` bytes on the flow's own way; 0 for one that the source writes to.
     fn open(&mut self, index: u32, size: u64) {
+        if self.entries[index as usize].transport.is_some() {
+            return self.open_session(index, size);
+        }
         let way = self.entries[index as usize].way;
         let slot = self.entries[index as usize].free.pop_back().map(|(_, slot)| slot);
         self.open_in(slot, self.place(index, way), size, NO_USER);

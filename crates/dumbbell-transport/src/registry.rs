@@ -94,6 +94,11 @@ impl Recipe {
         self.parts.options.all()
     }
 
+    /// The parameters of the controller, if it takes one, defaults filled in.
+    pub fn params(&self) -> Map<String, Value> {
+        self.parts.window.as_ref().map(dumbbell_cc::Recipe::params).unwrap_or_default()
+    }
+
     /// Both ends of a flow.
     pub fn build(&self, ends: &Ends) -> Pair {
         (self.build)(&self.parts, ends)

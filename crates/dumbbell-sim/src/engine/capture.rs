@@ -28,6 +28,8 @@ impl Engine<'_> {
             (self.config.probes[packet.flow as usize].id.as_str(), packet.seq, 0)
         } else if packet.kind == Kind::Datagram {
             (self.entries[packet.flow as usize].id(), packet.seq, 0)
+        } else if packet.kind.is_other() {
+            (self.entries[self.entry_of(packet)].id(), packet.seq, 0)
         } else {
             let connection = &self.connections[packet.flow as usize];
             let id = self.entries[connection.entry as usize].id();

@@ -22,6 +22,7 @@ impl Engine<'_> {
         match packet.kind {
             Kind::Data => self.on_data(&packet),
             Kind::Ack => self.on_ack(&packet),
+            kind if kind.is_other() => self.on_session_packet(&packet),
             _ => self.on_control(&packet),
         }
     }

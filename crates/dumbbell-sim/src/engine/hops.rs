@@ -55,6 +55,10 @@ impl Engine<'_> {
                 let way = &self.ways[self.way_of(packet)];
                 (way.forward, way.reverse)
             }
+            kind if kind.is_other() => {
+                let place = &self.sessions[packet.flow as usize].place;
+                (place.forward, place.reverse)
+            }
             _ => {
                 let place = &self.places[packet.flow as usize];
                 (place.forward, place.reverse)
@@ -71,16 +75,18 @@ impl Engine<'_> {
     fn way_of(&self, packet: &Packet) -> usize {
         let way = match packet.kind {
             Kind::Datagram => self.entries[packet.flow as usize].way,
+            kind if kind.is_other() => self.sessions[packet.flow as usize].place.way,
             _ => self.places[packet.flow as usize].way,
         };
         way as usize
     }
 
-    /// The flow that a packet (not a probe's) belongs to: datagrams name it, segments their slot.
+    /// The flow that a packet (not a probe's) belongs to: datagrams name it, others their slot.
     #[inline]
-    pub(super) fn entry_of(&self, packet: &Packet) -> usize {
+    pub(crate) fn entry_of(&self, packet: &Packet) -> usize {
         match packet.kind {
             Kind::Datagram => packet.flow as usize,
+            kind if kind.is_other() => self.sessions[packet.flow as usize].place.entry as usize,
             _ => self.places[packet.flow as usize].entry as usize,
         }
     }

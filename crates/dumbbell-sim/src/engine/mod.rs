@@ -26,6 +26,7 @@ use crate::pipe::Pipe;
 use crate::probe::ProbeState;
 use crate::record::Recorder;
 use crate::run::{CustomControllers, Progress, RunError};
+use crate::session::Session;
 use crate::user_record::UserRecorder;
 use crate::users::{Crowd, User};
 
@@ -49,6 +50,8 @@ pub(crate) enum TimerKind {
     User = 8,
     /// A sample of all users.
     UserTick = 9,
+    SessionSender = 10,
+    SessionReceiver = 11,
 }
 
 const TIMER_SHIFT: u32 = 28;
@@ -67,8 +70,12 @@ pub(crate) enum Direction {
 
 pub(crate) fn direction(kind: Kind) -> Direction {
     match kind {
-        Kind::Data | Kind::Syn | Kind::Datagram | Kind::Ping => Direction::Forward,
-        Kind::Ack | Kind::SynAck | Kind::Pong | Kind::Request => Direction::Reverse,
+        Kind::Data | Kind::Syn | Kind::Datagram | Kind::Ping | Kind::Payload | Kind::LowPayload => {
+            Direction::Forward
+        }
+        Kind::Ack | Kind::SynAck | Kind::Pong | Kind::Request | Kind::Report | Kind::StrongAck => {
+            Direction::Reverse
+        }
     }
 }
 
@@ -149,6 +156,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) connections: Vec<Connection>,
     /// Of each connection, kept close together.
     pub(crate) places: Vec<Place>,
+    /// Of transports other than TCP, with slots of their own.
+    pub(crate) sessions: Vec<Session>,
     pub(crate) entries: Vec<Entry<'a>>,
     pub(crate) probes: Vec<ProbeState>,
     pub(crate) crowds: Vec<Crowd<'a>>,
@@ -188,6 +197,7 @@ impl<'a> Engine<'a> {
             user_recorder: config.users.as_ref().map(UserRecorder::new),
             capturing: config.capture,
             connections: Vec::new(),
+            sessions: Vec::new(),
             entries: Vec::new(),
             probes: Vec::new(),
             recorder: Recorder::new(config),

@@ -4,6 +4,7 @@ use super::{Engine, TIMER_MASK, TIMER_SHIFT, TimerKind};
 use crate::config::Change;
 use crate::connection::{ConnectionTimer, Phase};
 use crate::link::{Discipline, Server};
+use crate::session::End;
 
 impl Engine<'_> {
     pub(super) fn on_timer(&mut self, time: u64, id: u32) {
@@ -18,6 +19,12 @@ impl Engine<'_> {
             k if k == TimerKind::Mark as u32 => return self.on_mark(index),
             k if k == TimerKind::User as u32 => return self.on_user_timer(index),
             k if k == TimerKind::UserTick as u32 => return self.on_user_tick(),
+            k if k == TimerKind::SessionSender as u32 => {
+                return self.on_session_timer(time, index, End::Sender);
+            }
+            k if k == TimerKind::SessionReceiver as u32 => {
+                return self.on_session_timer(time, index, End::Receiver);
+            }
             _ => return self.on_tick(),
         };
         self.on_connection_timer(time, index, timer);
