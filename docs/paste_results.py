@@ -1,12 +1,15 @@
 """Run the cases and the papers, and paste what they measured into docs/cases.md and docs/papers.md.
 
-After a change that moves numbers, from the repository's root: `python docs/paste_results.py`.
+After a change that moves numbers, from the repository's root: `python docs/paste_results.py`; with
+names of papers only these are run, and the rest of docs/papers.md stays.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,21 +19,37 @@ from dumbbell.papers import listing, reproduce
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "_static"
+BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
 
 
-def main() -> None:
-    """Rewrite what stands between the markers of both pages."""
+def main(names: Sequence[str]) -> None:
+    """Rewrite what stands between the markers of both pages, or of these papers."""
+    if not names:
+        _cases()
+    known = [row["name"] for row in listing()]
+    sections = _sections(HERE / "papers.md")
+    with TemporaryDirectory() as directory:
+        for name in names or known:
+            outcome = reproduce(name, directory)
+            sections[name] = _paper(outcome)
+            for figure in outcome["figures"]:
+                shutil.copy(figure, FIGURES)
+    paste(HERE / "papers.md", "\n\n".join(sections[name] for name in known if name in sections))
+
+
+def _cases() -> None:
     rows = cases.run(home=HERE.parent / "tests" / "cases")
     passed = sum(row["passed"] for row in rows)
     lines = ["| case | report | result | measured |", "| --- | --- | --- | --- |"]
     lines += [_case(row) for row in rows]
     paste(HERE / "cases.md", "\n".join([f"{passed} of {len(rows)} cases pass.", "", *lines]))
-    with TemporaryDirectory() as directory:
-        outcomes = [reproduce(row["name"], directory) for row in listing()]
-        for outcome in outcomes:
-            for figure in outcome["figures"]:
-                shutil.copy(figure, FIGURES)
-    paste(HERE / "papers.md", "\n\n".join(map(_paper, outcomes)))
+
+
+def _sections(page: Path) -> dict[str, str]:
+    """What a page has of each paper."""
+    old = page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    parts = re.split("^(?=## )", old, flags=re.MULTILINE)[1:]
+    return {part.splitlines()[0].removeprefix("## "): part.strip() for part in parts}
 
 
 def _case(row: dict[str, Any]) -> str:
@@ -67,13 +86,12 @@ def cell(text: str) -> str:
 
 
 def paste(page: Path, text: str) -> None:
-    begin, end = "<!-- measured -->\n", "<!-- end -->\n"
     old = page.read_text(encoding="utf-8")
     new = re.sub(
-        f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n\n{end}", old, count=1, flags=re.DOTALL
+        f"{BEGIN}.*{END}", lambda _: f"{BEGIN}\n{text}\n\n{END}", old, count=1, flags=re.DOTALL
     )
     page.write_text(new, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
