@@ -12,6 +12,7 @@ mod bbr3;
 mod bic;
 mod cdg;
 mod copa;
+pub mod coupling;
 mod ctcp;
 mod cubic;
 mod cubic_sce;
@@ -146,6 +147,18 @@ pub trait Controller: Send {
 
     /// Slow-start threshold in bytes, [`SSTHRESH_INFINITE`] if there is none yet.
     fn ssthresh(&self) -> u64;
+
+    /// Whether [`Self::set_window`] works: the window may be one that connections share.
+    fn takes_window(&self) -> bool {
+        false
+    }
+
+    /// Go on from this window and slow-start threshold (bytes, or [`SSTHRESH_INFINITE`]) as if they had
+    /// been the controller's own; called only if [`Self::takes_window`].
+    fn set_window(&mut self, _cwnd: u64, _ssthresh: u64) {}
+
+    /// The connection has closed; nothing is called after this.
+    fn on_close(&mut self, _now: Nanos) {}
 
     /// Pacing rate in payload bytes per second; `None` sends as the window allows.
     fn pacing_rate(&self) -> Option<f64> {
