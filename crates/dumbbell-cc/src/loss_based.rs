@@ -370,6 +370,14 @@ impl<L: Law> Controller for LossBased<L> {
         self.window.ssthresh_bytes()
     }
 
+    fn takes_window(&self) -> bool {
+        true
+    }
+
+    fn set_window(&mut self, cwnd: u64, ssthresh: u64) {
+        self.window.adopt(cwnd, ssthresh);
+    }
+
     fn pacing_rate(&self) -> Option<f64> {
         match self.law.pace(&self.window) {
             Pace::Frame if self.resume.as_ref().is_some_and(CarefulResume::paces) => {

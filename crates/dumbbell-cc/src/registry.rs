@@ -34,6 +34,10 @@ pub struct ControllerInfo {
 pub enum BuildError {
     #[error("unknown congestion controller {kind:?}: {hint}")]
     UnknownKind { kind: String, hint: String },
+    #[error("unknown coupling {kind:?}: {hint}")]
+    UnknownCoupling { kind: String, hint: String },
+    #[error("{kind}: its window cannot be set, so it cannot be shared by coupling {coupling:?}")]
+    NotCoupled { kind: &'static str, coupling: &'static str },
     #[error("{kind}: unknown parameter {name:?}: {hint}")]
     UnknownParameter { kind: &'static str, name: String, hint: String },
     #[error("{kind}: {name} = {value}: expected {expected}")]

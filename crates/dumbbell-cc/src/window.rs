@@ -147,6 +147,21 @@ impl Window {
         self.ssthresh = self.ssthresh.min(self.segments.max(MIN_SSTHRESH));
     }
 
+    /// Go on from a window and a threshold in bytes that were worked out elsewhere. What is counted
+    /// towards the next increase stays.
+    pub(crate) fn adopt(&mut self, cwnd: u64, ssthresh: u64) {
+        let segments = (cwnd / self.mss).clamp(1, MAX_SEGMENTS);
+        if segments != self.segments {
+            self.segments = segments;
+            self.fraction = 0.0;
+        }
+        self.ssthresh = if ssthresh == SSTHRESH_INFINITE {
+            u64::MAX
+        } else {
+            (ssthresh / self.mss).clamp(MIN_SSTHRESH, MAX_SEGMENTS)
+        };
+    }
+
     /// The window alone becomes `segments`.
     pub(crate) fn set(&mut self, segments: u64) {
         self.segments = segments.clamp(1, MAX_SEGMENTS);

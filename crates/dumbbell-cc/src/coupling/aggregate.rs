@@ -291,6 +291,14 @@ impl Aggregate {
         }
     }
 
+    /// The member has data to send, whatever it said last.
+    fn take_part(&mut self, id: Id) -> Option<&mut Member> {
+        if std::mem::take(&mut self.members.get_mut(&id)?.quiet) {
+            self.weigh();
+        }
+        self.members.get_mut(&id)
+    }
+
     fn is_idle(&self, id: Id) -> bool {
         self.members.iter().all(|(&other, member)| other == id || !member.counts())
     }
@@ -360,20 +368,22 @@ impl Sharing for Aggregate {
     fn ack(&mut self, id: Id, ack: &Ack, inner: &mut dyn Controller) {
         let Some(member) = self.members.get_mut(&id) else { return inner.on_ack(ack) };
         self.last_active = ack.now;
-        let quiet =
-            self.rules.lends && ack.app_limited && !ack.cwnd_limited && ack.inflight == 0;
+        let quiet = self.rules.lends && ack.app_limited && !ack.cwnd_limited && ack.inflight == 0;
         if quiet != std::mem::replace(&mut member.quiet, quiet) {
             self.weigh();
         }
         let Some(member) = self.members.get(&id).copied() else { return };
         if member.alone {
             inner.on_ack(ack);
-            if inner.cwnd() < self.share(&member) {
+            let (own, share) = (inner.cwnd(), self.share(&member));
+            if own < share.min(inner.ssthresh()) {
                 return;
             }
+            // It is back. What its slow start has not reached of its share nobody has.
+            self.cwnd -= share.saturating_sub(own) as f64;
             if let Some(member) = self.members.get_mut(&id) {
                 member.alone = false;
-                member.allowed = inner.cwnd();
+                member.allowed = own;
             }
         } else {
             self.hear(id, ack.now, inner);
@@ -388,7 +398,7 @@ impl Sharing for Aggregate {
     }
 
     fn congestion(&mut self, id: Id, event: &Congestion, inner: &mut dyn Controller) {
-        let Some(member) = self.members.get_mut(&id) else { return inner.on_congestion(event) };
+        let Some(member) = self.take_part(id) else { return inner.on_congestion(event) };
         member.reducing = true;
         let member = *member;
         if member.alone {
@@ -400,10 +410,10 @@ impl Sharing for Aggregate {
             let before = (self.cwnd, self.ssthresh);
             // As if all members had as much in flight.
             let inflight = match self.rules.steers {
-                Steers::Whole => event.inflight as f64 / self.part(&member).max(1e-9),
-                Steers::Share => event.inflight as f64,
+                Steers::Whole => (event.inflight as f64 / self.part(&member)).min(self.cwnd) as u64,
+                Steers::Share => event.inflight,
             };
-            let event = Congestion { inflight: inflight as u64, ..*event };
+            let event = Congestion { inflight, ..*event };
             let change = self.act(&member, inner, |inner| inner.on_congestion(&event));
             let (was, is) = (change.cwnd.0 as f64, change.cwnd.1 as f64);
             self.cwnd = if self.rules.cuts_whole {
@@ -427,7 +437,7 @@ impl Sharing for Aggregate {
     }
 
     fn timeout(&mut self, id: Id, event: &Rto, inner: &mut dyn Controller) {
-        let Some(member) = self.members.get_mut(&id) else { return inner.on_rto(event) };
+        let Some(member) = self.take_part(id) else { return inner.on_rto(event) };
         member.reducing = false;
         let member = *member;
         let before = (self.cwnd, self.ssthresh);
@@ -469,17 +479,16 @@ impl Sharing for Aggregate {
                 if let Some(member) = self.members.get_mut(&id) {
                     member.alone = true;
                 }
-                if self.members.values().all(|member| member.alone || !member.counts()) {
-                    // Nobody is left to say what the path bears.
-                    self.ssthresh = 0.5 * self.cwnd;
-                    let least: u64 = self.members.values().map(|member| member.mss).sum();
-                    self.cwnd = least as f64;
-                    self.members.values_mut().for_each(|member| member.alone = false);
-                }
                 if self.episode.is_some_and(|(by, _)| by == id) {
                     self.episode = None;
                 }
-                return;
+                if self.members.values().any(|member| !member.alone && member.counts()) {
+                    return;
+                }
+                // Nobody is left to say what the path bears: all start again together.
+                self.ssthresh = 0.5 * self.cwnd;
+                self.cwnd = member.mss as f64;
+                self.members.values_mut().for_each(|member| member.alone = false);
             }
         }
         self.settle(id, inner);
@@ -519,14 +528,12 @@ impl Sharing for Aggregate {
 
     fn idle_restart(&mut self, id: Id, event: &IdleRestart, inner: &mut dyn Controller) {
         let idle = self.is_idle(id);
-        let Some(member) = self.members.get_mut(&id) else {
+        let Some(member) = self.take_part(id).copied() else {
             return inner.on_idle_restart(event);
         };
-        member.quiet = false;
-        let member = *member;
-        self.weigh();
         // The others know what the path bears.
-        let restart = if idle && self.rules.idle_halving == 0 { event.restart_window } else { None };
+        let restart =
+            if idle && self.rules.idle_halving == 0 { event.restart_window } else { None };
         let event = IdleRestart { restart_window: restart, ..*event };
         if member.alone {
             return inner.on_idle_restart(&event);

@@ -3,11 +3,21 @@
 //! Pure as controllers are. Whoever drives the flows hands over what their own controls have computed,
 //! and sets what comes back.
 
+mod aggregate;
+mod cm;
+mod ctrltcp;
+mod e_tcp;
+mod efcm;
 pub mod fse;
+mod fse_window;
+mod tcb;
+mod window;
 
 use serde::Serialize;
 
 use crate::ParamInfo;
+
+pub use window::Group;
 
 /// What is known of a kind of coupling before it is built.
 #[derive(Clone, Debug, Serialize)]
@@ -23,5 +33,7 @@ pub struct CouplingInfo {
 
 /// All kinds of coupling with their options, in the order of their names.
 pub fn list() -> Vec<CouplingInfo> {
-    vec![fse::info()]
+    let mut all: Vec<_> = std::iter::once(fse::info()).chain(window::list()).collect();
+    all.sort_by_key(|info| info.name);
+    all
 }

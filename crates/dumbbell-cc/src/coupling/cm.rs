@@ -1,0 +1,53 @@
+//! The Congestion Manager (RFC 3124): one window for all connections to a receiver (a macroflow), and a
+//! scheduler that divides it.
+//!
+//! The example module of section 5.2 is TCP's additive increase and multiplicative decrease on the whole
+//! window; here the members' controller does the same with its own law (`reno` is that module). Loss or a
+//! mark halves the window once; a timeout leaves one segment and slow start for all. The RFC lets a
+//! scheduler grant one packet at a time; here a member's share of the window stands for its turns, so
+//! each has at least one segment.
+
+use super::CouplingInfo;
+use super::aggregate::{
+    Aggregate, Restart, Rules, Steers, burst_option, keep_options, lend_option,
+};
+use super::window::Sharing;
+use crate::{ParamInfo, Params};
+
+pub(crate) const NAME: &str = "cm";
+
+pub(crate) fn info() -> CouplingInfo {
+    let mut options = vec![
+        ParamInfo::choice(
+            "scheduler",
+            &["weighted", "unweighted"],
+            "weighted",
+            "weighted: shares by priority; unweighted: equal shares (RFC 3124 section 5.3, round robin)",
+        ),
+        lend_option(true),
+    ];
+    options.extend(keep_options());
+    options.push(burst_option());
+    CouplingInfo {
+        name: NAME,
+        summary: "congestion manager: one window for all connections, divided by a scheduler",
+        source: "RFC 3124; Balakrishnan, Rahul, Seshan, SIGCOMM 1999",
+        shares: "window",
+        options,
+    }
+}
+
+pub(crate) fn build(params: &Params) -> Box<dyn Sharing> {
+    let rules = Rules {
+        steers: Steers::Whole,
+        weighted: params.choice("scheduler") == "weighted",
+        grows_as_one: false,
+        cuts_whole: true,
+        restart: Restart::Whole,
+        lends: true,
+        keeps: true,
+        idle_halving: 0,
+        burst: 0,
+    };
+    Box::new(Aggregate::new(rules.options(params)))
+}
