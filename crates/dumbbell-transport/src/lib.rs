@@ -8,6 +8,7 @@ mod interval;
 mod packet;
 pub mod registry;
 pub mod rtp;
+pub mod shared_bottleneck;
 pub mod tcp;
 
 pub use interval::IntervalSet;
