@@ -92,10 +92,11 @@ docs: build
 	$(PIP) install --group docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
-# Draw the figures of all controllers and queues anew, for their pages.
+# Draw the figures of all controllers, queues and transports anew, for their pages.
 figures: build
 	$(BIN)/python docs/controller_figures.py
 	$(BIN)/python docs/queue_figures.py
+	$(BIN)/python docs/transport_figures.py
 
 # Pin what is newest today.
 constraints:

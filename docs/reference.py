@@ -19,6 +19,7 @@ from controller_figures import queue as figure_queue
 from pydantic import AliasChoices, BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 from queue_figures import load as figure_load
+from transport_figures import LOADS
 
 from dumbbell import _pages
 from dumbbell._registry import builtin
@@ -41,8 +42,15 @@ QUEUE_FIGURE = """```{{image}} ../_static/queues/{name}.png
 {load} (`docs/queue_figures.py`)."""
 
 
+TRANSPORT_FIGURE = """```{{image}} ../_static/transports/{name}.png
+:alt: Rates and queueing delay with {name} over time
+```
+
+{load} (`docs/transport_figures.py`)."""
+
+
 def write_all(docs: Path) -> None:
-    """Write the tables that pages include, a page for each controller, and the table of rules."""
+    """Write the tables that pages include, a page for each mechanism, and the table of rules."""
     registry = builtin()
     tables = docs / "_build" / "reference"
     tables.mkdir(parents=True, exist_ok=True)
@@ -54,11 +62,13 @@ def write_all(docs: Path) -> None:
         tables / "metrics.md": metrics_table(),
         tables / "controllers.md": _pages.CONTROLLERS.overview_table(registry.controllers),
         tables / "queues.md": _pages.QUEUES.overview_table(registry.queues),
+        tables / "transports.md": _pages.TRANSPORTS.overview_table(registry.transports),
         docs / "rules.md": rules_page(),
     }
     for pages, entries in (
         (_pages.CONTROLLERS, registry.controllers),
         (_pages.QUEUES, registry.queues),
+        (_pages.TRANSPORTS, registry.transports),
     ):
         directory = docs / pages.directory.name
         directory.mkdir(exist_ok=True)
@@ -75,15 +85,17 @@ def write_all(docs: Path) -> None:
 def _figure(kind: str, name: str) -> str:
     if kind == "queue":
         return QUEUE_FIGURE.format(name=name, load=figure_load(name))
+    if kind == "transport":
+        return TRANSPORT_FIGURE.format(name=name, load=LOADS[name].text)
     return CONTROLLER_FIGURE.format(name=name, queue=figure_queue(name)[1])
 
 
 def rules_page() -> str:
     """Where each rule of each controller and queue comes from, where it is, and what tests it."""
-    controllers, queues = _pages.CONTROLLERS, _pages.QUEUES
-    return f"""# Rules of the controllers and queues
+    controllers, queues, transports = _pages.CONTROLLERS, _pages.QUEUES, _pages.TRANSPORTS
+    return f"""# Rules of the mechanisms
 
-Each rule, the section that gives it, the code that follows it and the test that would notice if it
+Each rule of a controller, queue or transport, the section that gives it, the code that follows it and the test that would notice if it
 did not. A test checks that each file and function named here exists.
 
 ## Controllers
@@ -93,6 +105,10 @@ did not. A test checks that each file and function named here exists.
 ## Queues
 
 {queues.rules_table(queues.names())}
+
+## Transports
+
+{transports.rules_table(transports.names())}
 """
 
 

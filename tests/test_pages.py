@@ -1,4 +1,4 @@
-"""The pages of controllers and queues: all there, and what they name exists."""
+"""The pages of controllers, queues and transports: all there, and what they name exists."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ ROOT = Path(__file__).parent.parent
 KNOWN = [
     *((_pages.CONTROLLERS, name) for name in builtin().controllers),
     *((_pages.QUEUES, name) for name in builtin().queues),
+    *((_pages.TRANSPORTS, name) for name in builtin().transports),
 ]
-WRITTEN = [(pages, name) for pages in (_pages.CONTROLLERS, _pages.QUEUES) for name in pages.names()]
+KINDS = (_pages.CONTROLLERS, _pages.QUEUES, _pages.TRANSPORTS)
+WRITTEN = [(pages, name) for pages in KINDS for name in pages.names()]
 
 
 def label(value: object) -> str:

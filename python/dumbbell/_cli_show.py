@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _CC = "cc"
 _QUEUE = "queue"
+_TRANSPORT = "transport"
 
 
 def register(app: typer.Typer) -> None:
@@ -22,10 +23,10 @@ def register(app: typer.Typer) -> None:
 
 def show(
     what: Annotated[
-        str, typer.Argument(help='A scenario (TOML), preset:NAME, a result, "cc" or "queue".')
+        str, typer.Argument(help='A scenario (TOML), preset:NAME, a result, "cc", "queue" or "transport".')
     ],
     name: Annotated[
-        str | None, typer.Argument(help='After "cc" or "queue": whose page to print.')
+        str | None, typer.Argument(help='After one of these words: whose page to print.')
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     settings: Annotated[
@@ -41,7 +42,7 @@ def show(
     from dumbbell._results import Result
     from dumbbell._run import prepare
 
-    if what in (_CC, _QUEUE):
+    if what in (_CC, _QUEUE, _TRANSPORT):
         _show_page(what, name, json=json)
         return
     if name is not None:
@@ -72,6 +73,8 @@ def _show_page(kind: str, name: str | None, *, json: bool) -> None:
     known: dict[str, Entry]
     if kind == _QUEUE:
         pages, known = _pages.QUEUES, dict(builtin().queues)
+    elif kind == _TRANSPORT:
+        pages, known = _pages.TRANSPORTS, dict(builtin().transports)
     else:
         pages, known = _pages.CONTROLLERS, dict(builtin().controllers)
         if name not in known:

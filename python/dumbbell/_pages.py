@@ -1,5 +1,5 @@
-"""Documentation pages of controllers and queues: one file for each in `controllers/` or `queues/`,
-with the parts that come from the registry put in.
+"""Documentation pages of controllers, queues and transports: one file for each in `controllers/`,
+`queues/` or `transports/`, with the parts that come from the registry put in.
 
 A page has the sections of `HEADINGS`. Its rules are a table of rule, source, code and test; code
 and test name files of the source tree and a symbol in them: `path::symbol`.
@@ -35,7 +35,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The pages of one kind of mechanism, "controller" or "queue", in `directory`."""
+    """The pages of one kind of mechanism, "controller", "queue" or "transport", in `directory`."""
 
     kind: Kind
     directory: Path
@@ -78,9 +78,12 @@ class Pages:
         lines += [f"Source: {entry.source}.", ""]
         if self.kind == "controller":
             lines[-2] += f" Signals: {', '.join(entry.signals) or 'not told'}."
+        elif self.kind == "transport":
+            lines[-2] += f" Controllers: {entry.controllers}."
         for heading in HEADINGS:
             if heading == "Weaknesses":
-                lines += ["## Parameters", "", parameter_table(entry.params), ""]
+                title = "Options" if self.kind == "transport" else "Parameters"
+                lines += [f"## {title}", "", parameter_table(entry.params), ""]
                 if entry.classes:
                     lines += ["Of each class:", "", parameter_table(entry.classes), ""]
             if heading not in sections:
@@ -122,6 +125,7 @@ class Pages:
 
 CONTROLLERS = Pages("controller", Path(__file__).parent / "controllers")
 QUEUES = Pages("queue", Path(__file__).parent / "queues")
+TRANSPORTS = Pages("transport", Path(__file__).parent / "transports")
 
 
 def parameter_table(params: Iterable[Param]) -> str:
