@@ -95,8 +95,9 @@ def rules_page() -> str:
     controllers, queues, transports = _pages.CONTROLLERS, _pages.QUEUES, _pages.TRANSPORTS
     return f"""# Rules of the mechanisms
 
-Each rule of a controller, queue or transport, the section that gives it, the code that follows it and the test that would notice if it
-did not. A test checks that each file and function named here exists.
+Each rule of a controller, queue or transport, the section that gives it, the code that follows it
+and the test that would notice if it did not. A test checks that each file and function named here
+exists.
 
 ## Controllers
 

@@ -87,8 +87,8 @@ LOADS = {
             {"id": "reno", "cc": "reno", "start": "20s", "stop": "40s"},
         ],
         {"rate": "2Mbit", "rtt": "100ms", "queue": {"kind": "fifo", "limit": "75kB"}},
-        "Video under NADA and, from 20 to 40 s, a Reno flow, at 2 Mbit/s, 100 ms and 300 ms of tail "
-        "drop",
+        "Video under NADA and, from 20 to 40 s, a Reno flow, at 2 Mbit/s, 100 ms and 300 ms of "
+        "tail drop",
         ("frame_delay_ms",),
         "frame delay\n(ms)",
     ),

@@ -23,10 +23,13 @@ def register(app: typer.Typer) -> None:
 
 def show(
     what: Annotated[
-        str, typer.Argument(help='A scenario (TOML), preset:NAME, a result, "cc", "queue" or "transport".')
+        str,
+        typer.Argument(
+            help='A scenario (TOML), preset:NAME, a result, "cc", "queue" or "transport".'
+        ),
     ],
     name: Annotated[
-        str | None, typer.Argument(help='After one of these words: whose page to print.')
+        str | None, typer.Argument(help="After one of these words: whose page to print.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
     settings: Annotated[
