@@ -97,6 +97,8 @@ pub struct FlowSummary {
     pub cwnd_mean: f64,
     pub cwnd_max: f64,
     pub sent_packets: u64,
+    /// What the receiver sent: ACKs, reports, requests.
+    pub sent_answers: u64,
     pub delivered_packets: u64,
     pub dropped_packets: u64,
     pub delivered_bytes: u64,

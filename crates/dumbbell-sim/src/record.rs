@@ -304,6 +304,9 @@ impl Engine<'_> {
             retransmits += connection.sender.stats().retransmits;
             connection.sender.controller().record(&mut record);
         }
+        if let Some(at) = entry.membership {
+            self.couplings[at.coupling as usize].record(at.member, &mut record);
+        }
         if let Some(state) = state
             && state.window.is_finite()
             && now >= recorder.warmup
@@ -437,6 +440,7 @@ impl Engine<'_> {
             cwnd_mean: entry.cwnd_sum / entry.cwnd_samples.max(1) as f64,
             cwnd_max: entry.cwnd_max,
             sent_packets: entry.sent,
+            sent_answers: entry.acks_sent,
             delivered_packets: entry.arrived,
             dropped_packets: entry.dropped,
             delivered_bytes: entry.delivered_bytes,
