@@ -3,8 +3,9 @@
     maturin develop --release
     python benches/transports.py --out transports.json
 
-The ratio to TCP counts: what a flow sends and what its receiver answers, a CPU second, over the same
-of ten CUBIC flows with an ACK for each packet, run in turn with it. Packets are 1500 bytes for all.
+The ratio to TCP counts: what a flow sends and what its receiver answers, a CPU second, over the
+same of ten CUBIC flows with an ACK for each packet, run in turn with it. Packets are 1500 bytes for
+all.
 """
 
 from __future__ import annotations
