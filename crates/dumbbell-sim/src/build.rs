@@ -90,6 +90,7 @@ impl<'a> Engine<'a> {
             let state = engine.build_probe(probe, &mut lines);
             engine.probes.push(state);
         }
+        engine.build_couplings()?;
         engine.schedule_start();
         Ok(engine)
     }
@@ -114,6 +115,7 @@ impl<'a> Engine<'a> {
         }
         self.timers.push(self.config.warmup_ns, timer_id(TimerKind::Mark, u32::MAX >> 4));
         self.timers.push(0, timer_id(TimerKind::Tick, 0));
+        self.schedule_couplings();
         if let Some(users) = &self.config.users {
             self.timers.push(users.interval_ns, timer_id(TimerKind::UserTick, 0));
         }
@@ -242,6 +244,7 @@ impl<'a> Engine<'a> {
             way: self.build_way(lines, hops, [flow.delay_ns, flow.reverse_delay_ns], loss),
             recipe,
             transport,
+            membership: None,
             cc_seed,
             params,
             own_recovery,

@@ -1,6 +1,7 @@
 //! Checks of a configuration beyond its types: what the engine relies on.
 
-use crate::config::{Capacity, Config, Hop, Law, Loss, Rwnd, Traffic, Transport, Users};
+use crate::config::{self, Capacity, Config, Hop, Law, Loss, Rwnd, Traffic, Transport, Users};
+use crate::coupling::shares;
 use crate::run::RunError;
 
 /// Largest counts that the timer ids hold.
@@ -65,6 +66,7 @@ impl Config {
         if let Some(record) = &self.users {
             ensure(record.interval_ns >= 1_000_000, "users", "expected at least 1 ms")?;
         }
+        self.coupling.iter().try_for_each(|coupling| self.check_coupling(coupling))?;
         for probe in &self.probes {
             let key = format!("probes.{}", probe.id);
             self.check_route(&probe.route, &key)?;
@@ -125,6 +127,38 @@ impl Config {
                 [request, response, think].into_iter().try_for_each(|l| law(l, &key))
             }
         }
+    }
+}
+
+impl Config {
+    fn check_coupling(&self, coupling: &config::Coupling) -> Result<(), RunError> {
+        let key = format!("coupling.{}", coupling.id);
+        let Some(shared) = shares(&coupling.kind) else {
+            return Err(RunError::config(&key, "unknown kind"));
+        };
+        ensure(!coupling.members.is_empty(), &key, "expected at least one flow")?;
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        for member in &coupling.members {
+            ensure(positive(member.priority), &key, "expected a priority above 0")?;
+            let desired = member.desired_bps.is_none_or(positive);
+            ensure(desired, &key, "expected a desired rate above 0")?;
+            let Some(flow) = self.flows.get(member.flow) else {
+                return Err(RunError::config(&key, "expected one of the flows"));
+            };
+            let single = !matches!(flow.traffic, Traffic::Users(_) | Traffic::Poisson { .. });
+            ensure(single || shared == "window", &key, "expected flows of one connection")?;
+        }
+        let ascending = coupling.changes.is_sorted_by_key(|change| change.at_ns);
+        ensure(ascending, &key, "expected changes at ascending times")?;
+        for change in &coupling.changes {
+            let known = change.member < coupling.members.len();
+            ensure(known, &key, "expected one of the members")?;
+            ensure(change.priority.is_none_or(positive), &key, "expected a priority above 0")?;
+            let desired = change.desired_bps.is_none_or(|bps| bps.is_finite() && bps >= 0.0);
+            ensure(desired, &key, "expected a desired rate of at least 0")?;
+        }
+        let steady = coupling.changes.is_empty() && coupling.detect.is_none();
+        ensure(steady || shared != "window", &key, "windows are shared by fixed groups")
     }
 }
 

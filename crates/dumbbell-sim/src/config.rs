@@ -27,6 +27,9 @@ pub struct Config {
     pub users: Option<UserRecord>,
     #[serde(default)]
     pub probes: Vec<Probe>,
+    /// Flows whose congestion control is coupled; each flow in one coupling at most.
+    #[serde(default)]
+    pub coupling: Vec<Coupling>,
     /// Use no shortcut (computed departures, elided hops): the oracle for the fast engine.
     #[serde(default)]
     pub hop_by_hop: bool,
@@ -579,4 +582,59 @@ fn default_syn_timeout() -> u64 {
 }
 fn yes() -> bool {
     true
+}
+
+/// Flows that share what their congestion controls find out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coupling {
+    pub id: String,
+    /// Of [`dumbbell_cc::coupling::list`].
+    pub kind: String,
+    #[serde(default)]
+    pub options: Map<String, Value>,
+    pub members: Vec<CoupledFlow>,
+    /// Changes at set times, ascending.
+    #[serde(default)]
+    pub changes: Vec<CouplingChange>,
+    /// Find the groups by shared bottleneck detection with these options; none: groups are as set.
+    #[serde(default)]
+    pub detect: Option<Map<String, Value>>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoupledFlow {
+    /// Index into the flows.
+    pub flow: usize,
+    #[serde(default = "default_priority")]
+    pub priority: f64,
+    /// Bits per second that its application can use; none: all.
+    #[serde(default)]
+    pub desired_bps: Option<f64>,
+    #[serde(default)]
+    pub group: u32,
+}
+
+fn default_priority() -> f64 {
+    1.0
+}
+
+/// What changes for a member at a set time; the others stay.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CouplingChange {
+    pub at_ns: u64,
+    /// Index into the coupling's members.
+    pub member: usize,
+    #[serde(default)]
+    pub priority: Option<f64>,
+    /// Infinite cannot be written: 0 lifts the limit.
+    #[serde(default)]
+    pub desired_bps: Option<f64>,
+    #[serde(default)]
+    pub group: Option<u32>,
+    /// Join, or leave and go on alone.
+    #[serde(default)]
+    pub coupled: Option<bool>,
 }

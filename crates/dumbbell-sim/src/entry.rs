@@ -10,6 +10,7 @@ use dumbbell_transport::tcp::SenderStats;
 use serde_json::{Map, Value};
 
 use crate::config::{Flow, Tcp, Transport};
+use crate::coupling::Membership;
 use crate::engine::Direction;
 use crate::histogram::Histogram;
 use crate::random::Stream;
@@ -33,6 +34,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) params: Arc<Map<String, Value>>,
     /// How to make both ends, of a transport other than TCP.
     pub(crate) transport: Option<Arc<registry::Recipe>>,
+    pub(crate) membership: Option<Membership>,
     /// The controller shapes its window in recovery itself.
     pub(crate) own_recovery: bool,
     /// How its connections use ECN.

@@ -5,6 +5,7 @@ mod capacity;
 mod check;
 pub mod config;
 mod connection;
+mod coupling;
 mod engine;
 mod entry;
 mod heap;

@@ -85,6 +85,7 @@ impl Engine<'_> {
         } else {
             self.sessions.push(session);
         }
+        self.on_session_change(index, Some(slot));
         self.transmit_session(slot);
     }
 
@@ -99,6 +100,7 @@ impl Engine<'_> {
         if let Some(&moved) = entry.open.get(at as usize) {
             self.sessions[moved as usize].open_index = at;
         }
+        self.on_session_change(self.sessions[slot as usize].place.entry, None);
     }
 
     pub(crate) fn write_to_session(&mut self, slot: u32, bytes: u64) {
@@ -138,6 +140,12 @@ impl Engine<'_> {
         if !known {
             return;
         }
+        if entry.membership.is_some() {
+            let flow = session.place.entry as usize;
+            self.observe(flow, packet);
+        }
+        let session = &mut self.sessions[slot as usize];
+        let entry = &mut self.entries[session.place.entry as usize];
         let before = session.receiver.delivered_bytes();
         session.receiver.on_packet(now, packet);
         let after = session.receiver.delivered_bytes();
@@ -174,8 +182,13 @@ impl Engine<'_> {
         }
     }
 
-    /// Send all that the sender of a session may send now.
+    /// After an event at the sender of a session: send all that it may send now.
     pub(crate) fn transmit_session(&mut self, slot: u32) {
+        self.exchange(slot);
+        self.pump_session(slot);
+    }
+
+    pub(crate) fn pump_session(&mut self, slot: u32) {
         let now = self.now;
         let entry = self.sessions[slot as usize].place.entry as usize;
         let config = self.entries[entry].config;

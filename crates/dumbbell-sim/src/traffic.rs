@@ -304,12 +304,13 @@ impl Engine<'_> {
     ) -> Result<Box<dyn Controller>, RunError> {
         let seed = entry.cc_seed.wrapping_add(number);
         if let Some(recipe) = &entry.recipe {
-            return Ok(recipe.build(seed));
+            return self.couple(entry, recipe.build(seed));
         }
         let custom = self.custom.build(&tcp.cc.kind, &tcp.cc.params, seed);
-        custom
+        let cc = custom
             .unwrap_or_else(|| Err(format!("unknown controller {:?}", tcp.cc.kind)))
-            .map_err(|message| RunError::config(format!("flows.{}.cc", entry.id()), message))
+            .map_err(|message| RunError::config(format!("flows.{}.cc", entry.id()), message))?;
+        self.couple(entry, cc)
     }
 
     pub(crate) fn close(&mut self, slot: u32) {
@@ -367,5 +368,6 @@ impl Engine<'_> {
         entry.arrived += 1;
         entry.marked_arrived += u64::from(packet.is_ce());
         entry.delivered_bytes += u64::from(packet.payload);
+        self.observe(packet.flow as usize, packet);
     }
 }

@@ -5,7 +5,8 @@
 //! clock offset moves its mean and nothing else. Whoever drives it hands over each delay and loss, and
 //! calls [`SharedBottleneck::end_interval`] every [`SbdOptions::interval`].
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dumbbell_cc::{ParamInfo, Params};
 use dumbbell_queue::Nanos;
@@ -231,7 +232,7 @@ impl Statistics {
     }
 }
 
-/// The groups of some flows, numbered from 0.
+/// The groups of some flows. A group keeps its number while it keeps members.
 #[derive(Clone, Debug)]
 pub struct SharedBottleneck {
     options: SbdOptions,
@@ -280,7 +281,7 @@ impl SharedBottleneck {
         let found = group(&self.options, &estimates);
         let seen = if found == self.candidate.0 { self.candidate.1 + 1 } else { 1 };
         if seen >= self.options.confirmations {
-            self.groups.clone_from(&found);
+            self.groups = renumber(&self.groups, &found);
         }
         self.candidate = (found, seen);
         &self.groups
@@ -322,6 +323,35 @@ pub fn group(options: &SbdOptions, estimates: &[Estimate]) -> Vec<Option<u32>> {
         }
     }
     numbers
+}
+
+/// Give groups the numbers that they had `before`, the best match first, and new groups the lowest that
+/// are left.
+fn renumber(before: &[Option<u32>], found: &[Option<u32>]) -> Vec<Option<u32>> {
+    let mut common: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    for (&before, &found) in before.iter().zip(found) {
+        if let (Some(before), Some(found)) = (before, found) {
+            *common.entry((before, found)).or_default() += 1;
+        }
+    }
+    let mut matches: Vec<_> = common.into_iter().collect();
+    matches.sort_by_key(|&(_, count)| Reverse(count));
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for ((before, found), _) in matches {
+        if !taken.contains(&before) && !numbers.contains_key(&found) {
+            numbers.insert(found, before);
+            taken.insert(before);
+        }
+    }
+    let mut number = |found: u32| {
+        *numbers.entry(found).or_insert_with(|| {
+            let free = (0..).find(|number| !taken.contains(number)).unwrap_or(u32::MAX);
+            taken.insert(free);
+            free
+        })
+    };
+    found.iter().map(|found| found.map(&mut number)).collect()
 }
 
 /// Sort flows by a value, the largest first, and part them where neighbours are not alike.
@@ -489,6 +519,22 @@ mod tests {
         assert_eq!(group(&defaults(), &flows), [Some(0); 4]);
         flows[2].bottleneck = false;
         assert_eq!(group(&defaults(), &flows), [Some(0), Some(1), None, Some(1)]);
+    }
+
+    /// The first flow leaves group 0, which keeps its number; a new group takes the lowest that is free;
+    /// of two halves of a group the larger keeps the number.
+    #[test]
+    fn groups_keep_their_numbers() {
+        let some = |numbers: [i64; 4]| numbers.map(|number| u32::try_from(number).ok());
+        let cases = [
+            ([0, 0, 1, 1], [-1, 0, 1, 1], [-1, 0, 1, 1]),
+            ([0, 0, 1, 1], [-1, -1, 0, 0], [-1, -1, 1, 1]),
+            ([0, 1, 1, 1], [0, 1, 2, 2], [0, 2, 1, 1]),
+            ([-1, 1, 1, 1], [0, 1, 1, 1], [0, 1, 1, 1]),
+        ];
+        for (before, found, after) in cases {
+            assert_eq!(renumber(&some(before), &some(found)), some(after));
+        }
     }
 
     #[test]

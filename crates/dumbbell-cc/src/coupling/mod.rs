@@ -10,6 +10,7 @@ mod e_tcp;
 mod efcm;
 pub mod fse;
 mod fse_window;
+pub mod observe;
 mod tcb;
 mod window;
 
@@ -26,14 +27,15 @@ pub struct CouplingInfo {
     pub summary: &'static str,
     /// RFC, draft or paper that defines it.
     pub source: &'static str,
-    /// What the flows share: "rate" (of any transport whose rate can be set) or "window" (of TCP).
+    /// What the flows share: "rate" (of any transport whose rate can be set), "window" (of TCP) or
+    /// "nothing".
     pub shares: &'static str,
     pub options: Vec<ParamInfo>,
 }
 
 /// All kinds of coupling with their options, in the order of their names.
 pub fn list() -> Vec<CouplingInfo> {
-    let mut all: Vec<_> = std::iter::once(fse::info()).chain(window::list()).collect();
+    let mut all: Vec<_> = [fse::info(), observe::info()].into_iter().chain(window::list()).collect();
     all.sort_by_key(|info| info.name);
     all
 }

@@ -45,6 +45,12 @@ impl Engine<'_> {
         } else {
             connection.last_arrival = packet.timestamp;
         }
+        if entry.membership.is_some() {
+            let flow = connection.entry as usize;
+            self.observe(flow, packet);
+        }
+        let connection = &mut self.connections[slot as usize];
+        let entry = &mut self.entries[connection.entry as usize];
         let before = connection.receiver.bytes_in_order();
         let ack = connection.receiver.on_data(self.now, packet);
         let after = connection.receiver.bytes_in_order();

@@ -17,6 +17,7 @@ use dumbbell_transport::{Kind, Packet};
 
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::coupling::Coupling;
 use crate::entry::Entry;
 use crate::heap::EventHeap;
 use crate::impairment::LossProcess;
@@ -52,6 +53,8 @@ pub(crate) enum TimerKind {
     UserTick = 9,
     SessionSender = 10,
     SessionReceiver = 11,
+    /// A change in a coupling, or the end of an interval of its detector.
+    Coupling = 12,
 }
 
 const TIMER_SHIFT: u32 = 28;
@@ -159,6 +162,7 @@ pub(crate) struct Engine<'a> {
     /// Of transports other than TCP, with slots of their own.
     pub(crate) sessions: Vec<Session>,
     pub(crate) entries: Vec<Entry<'a>>,
+    pub(crate) couplings: Vec<Coupling>,
     pub(crate) probes: Vec<ProbeState>,
     pub(crate) crowds: Vec<Crowd<'a>>,
     pub(crate) users: Vec<User>,
@@ -199,6 +203,7 @@ impl<'a> Engine<'a> {
             connections: Vec::new(),
             sessions: Vec::new(),
             entries: Vec::new(),
+            couplings: Vec::new(),
             probes: Vec::new(),
             recorder: Recorder::new(config),
             events: 0,

@@ -19,6 +19,7 @@ impl Engine<'_> {
             k if k == TimerKind::Mark as u32 => return self.on_mark(index),
             k if k == TimerKind::User as u32 => return self.on_user_timer(index),
             k if k == TimerKind::UserTick as u32 => return self.on_user_tick(),
+            k if k == TimerKind::Coupling as u32 => return self.on_coupling_timer(index),
             k if k == TimerKind::SessionSender as u32 => {
                 return self.on_session_timer(time, index, End::Sender);
             }
