@@ -4,9 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use dumbbell_queue::{Ecn, Nanos};
+use proptest::prelude::*;
+use serde_json::Value;
 
-use crate::Packet;
-use crate::flow::Pair;
+use crate::flow::{Arrival, Ends, FlowReceiver, FlowSender, Pair};
+use crate::registry::Recipe;
+use crate::{Kind, Packet};
 
 pub(crate) const MILLISECOND: Nanos = 1_000_000;
 pub(crate) const SECOND: Nanos = 1_000_000_000;
@@ -299,11 +302,120 @@ impl Run {
     }
 }
 
-#[cfg(test)]
+/// Both ends of a transport that takes no controller, with some options (a JSON object).
+pub(crate) fn pair_of(kind: &str, options: Value) -> Pair {
+    let options = options.as_object().cloned().unwrap_or_default();
+    Recipe::new(kind, &options, None).unwrap().build(&Ends::default())
+}
+
+/// What a driver may do to the two ends of a flow.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Wait(Nanos),
+    Write(u64),
+    Truncate,
+    /// Whatever the network may bring.
+    ToReceiver(Packet),
+    ToSender(Packet, Vec<Arrival>),
+    /// Deliver what was sent last, there or back.
+    Pass(Way),
+}
+
+/// Small numbers, any numbers, and the ends of the range.
+fn any_word() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => 0..20_u64,
+        2 => 0..SECOND,
+        1 => any::<u64>(),
+        1 => any::<f64>().prop_map(f64::to_bits),
+        1 => (u64::MAX - 5)..=u64::MAX,
+    ]
+}
+
+prop_compose! {
+    pub(crate) fn any_packet()(
+        kind in prop::sample::select(
+            &[Kind::Payload, Kind::Report, Kind::LowPayload, Kind::StrongAck, Kind::Data][..]
+        ),
+        (flags, ip_bytes, payload) in any::<(u8, u16, u16)>(),
+        (seq, timestamp) in (any_word(), any_word()),
+        aux in [any_word(), any_word(), any_word()],
+    ) -> Packet {
+        Packet { kind, flags, ip_bytes, payload, seq, timestamp, aux, ..Packet::default() }
+    }
+}
+
+prop_compose! {
+    fn any_arrival()(seq in any_word(), at in any_word(), ce in any::<bool>()) -> Arrival {
+        Arrival { seq, at, ecn: if ce { Ecn::Ce } else { Ecn::Ect0 } }
+    }
+}
+
+pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => (0..SECOND).prop_map(Step::Wait),
+        1 => any_word().prop_map(Step::Wait),
+        2 => any_word().prop_map(Step::Write),
+        1 => Just(Step::Truncate),
+        3 => any_packet().prop_map(Step::ToReceiver),
+        3 => (any_packet(), prop::collection::vec(any_arrival(), 0..5))
+            .prop_map(|(packet, report)| Step::ToSender(packet, report)),
+        2 => Just(Step::Pass(Way::Forward)),
+        2 => Just(Step::Pass(Way::Back)),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+/// Take the steps: time goes on, the allowed rate stays a positive number, and neither end sends or
+/// times out without end at one instant.
+pub(crate) fn survive(mut pair: Pair, steps: Vec<Step>) {
+    let mut now: Nanos = 0;
+    let (mut there, mut back) = (None, None);
+    pair.sender.on_start(now);
+    for step in steps {
+        match step {
+            Step::Wait(by) => now = now.saturating_add(by),
+            Step::Write(bytes) => pair.sender.write(now, bytes),
+            Step::Truncate => pair.sender.truncate(),
+            Step::ToReceiver(packet) => pair.receiver.on_packet(now, &packet),
+            Step::ToSender(packet, report) => pair.sender.on_feedback(now, &packet, &report),
+            Step::Pass(Way::Forward) => {
+                if let Some(packet) = there.take() {
+                    pair.receiver.on_packet(now, &packet);
+                }
+            }
+            Step::Pass(Way::Back) => {
+                if let Some(packet) = back.take() {
+                    let report = pair.receiver.report(&packet);
+                    pair.sender.on_feedback(now, &packet, report);
+                }
+            }
+        }
+        for turn in 0.. {
+            assert!(turn < STUCK, "no end of packets and timeouts at {now}");
+            if let Some(packet) = pair.sender.poll_transmit(now) {
+                there = Some(packet);
+            } else if let Some(packet) = pair.receiver.poll_transmit(now) {
+                back = Some(packet);
+            } else if now < Nanos::MAX && pair.sender.next_timeout() <= now {
+                pair.sender.on_timeout(now);
+            } else if now < Nanos::MAX && pair.receiver.next_timeout() <= now {
+                pair.receiver.on_timeout(now);
+            } else {
+                break;
+            }
+        }
+        let snapshot = pair.sender.snapshot();
+        assert!(snapshot.rate > 0.0 && snapshot.rate.is_finite(), "{snapshot:?}");
+        if let Some(calculated) = pair.sender.coupled().and_then(|c| c.take_calculated()) {
+            assert!(calculated.rate > 0.0 && calculated.rate.is_finite(), "{calculated:?}");
+        }
+    }
+}
+
 mod tests {
     use super::*;
-    use crate::Kind;
-    use crate::flow::{Arrival, Ends, FlowReceiver, FlowSender, Snapshot};
+    use crate::flow::Snapshot;
     use crate::tcp::SenderStats;
 
     /// Sends `left` packets of 1000 bytes at once.
