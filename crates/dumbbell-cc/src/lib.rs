@@ -157,6 +157,18 @@ pub trait Controller: Send {
     /// been the controller's own; called only if [`Self::takes_window`].
     fn set_window(&mut self, _cwnd: u64, _ssthresh: u64) {}
 
+    /// Bytes acknowledged that count towards the next increase of the window.
+    fn counted(&self) -> u64 {
+        0
+    }
+
+    /// As [`Self::set_window`], for what [`Self::counted`] tells.
+    fn set_counted(&mut self, _bytes: u64) {}
+
+    /// Another connection that shares the window has cut it. What is remembered of the last cut is now
+    /// that of this one; the window is set afterwards.
+    fn on_shared_congestion(&mut self, _event: &Congestion) {}
+
     /// The connection has closed; nothing is called after this.
     fn on_close(&mut self, _now: Nanos) {}
 

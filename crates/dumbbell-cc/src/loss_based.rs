@@ -31,6 +31,13 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    fn of(kind: CongestionKind) -> Self {
+        match kind {
+            CongestionKind::Loss => Self::Loss,
+            CongestionKind::Ecn => Self::Ecn,
+        }
+    }
+
     /// State of the sender from here on.
     pub(crate) fn state(self) -> CaState {
         match self {
@@ -256,6 +263,11 @@ impl<L: Law> LossBased<L> {
         }
     }
 
+    /// What a congestion event multiplies, segments.
+    fn base(&self, inflight: u64) -> u64 {
+        if self.from_inflight { self.window.to_segments(inflight) } else { self.window.segments() }
+    }
+
     fn save(&mut self) {
         self.saved = Some((self.window.clone(), self.law.clone()));
     }
@@ -292,14 +304,10 @@ impl<L: Law> Controller for LossBased<L> {
     }
 
     fn on_congestion(&mut self, event: &Congestion) {
-        let cause = match event.kind {
-            CongestionKind::Loss => Cause::Loss,
-            CongestionKind::Ecn => Cause::Ecn,
-        };
+        let cause = Cause::of(event.kind);
         self.state = cause.state();
         self.save();
-        let inflight = self.window.to_segments(event.inflight);
-        let base = if self.from_inflight { inflight } else { self.window.segments() };
+        let base = self.base(event.inflight);
         let avoiding = !self.window.in_slow_start();
         let cut = Cut { now: event.now, cause, base };
         let mut reduced = self.law.cut(&cut, &self.window);
@@ -376,6 +384,21 @@ impl<L: Law> Controller for LossBased<L> {
 
     fn set_window(&mut self, cwnd: u64, ssthresh: u64) {
         self.window.adopt(cwnd, ssthresh);
+    }
+
+    fn counted(&self) -> u64 {
+        self.window.towards_increase()
+    }
+
+    fn set_counted(&mut self, bytes: u64) {
+        self.window.set_towards_increase(bytes);
+    }
+
+    fn on_shared_congestion(&mut self, event: &Congestion) {
+        let cause = Cause::of(event.kind);
+        let cut = Cut { now: event.now, cause, base: self.base(event.inflight) };
+        let _ = self.law.cut(&cut, &self.window);
+        self.slow_start.on_congestion();
     }
 
     fn pacing_rate(&self) -> Option<f64> {

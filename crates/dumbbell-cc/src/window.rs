@@ -150,16 +150,25 @@ impl Window {
     /// Go on from a window and a threshold in bytes that were worked out elsewhere. What is counted
     /// towards the next increase stays.
     pub(crate) fn adopt(&mut self, cwnd: u64, ssthresh: u64) {
-        let segments = (cwnd / self.mss).clamp(1, MAX_SEGMENTS);
-        if segments != self.segments {
-            self.segments = segments;
-            self.fraction = 0.0;
-        }
+        self.segments = (cwnd / self.mss).clamp(1, MAX_SEGMENTS);
         self.ssthresh = if ssthresh == SSTHRESH_INFINITE {
             u64::MAX
         } else {
             (ssthresh / self.mss).clamp(MIN_SSTHRESH, MAX_SEGMENTS)
         };
+    }
+
+    /// Bytes that count towards the next increase.
+    pub(crate) fn towards_increase(&self) -> u64 {
+        if self.in_slow_start() { self.part } else { self.credit }
+    }
+
+    pub(crate) fn set_towards_increase(&mut self, bytes: u64) {
+        if self.in_slow_start() {
+            self.part = bytes % self.mss;
+        } else {
+            self.credit = bytes;
+        }
     }
 
     /// The window alone becomes `segments`.

@@ -11,6 +11,9 @@ use crate::{
     Start, Undo,
 };
 
+/// Windows end here, as a controller's own does.
+const MAX_SEGMENTS: u64 = 1 << 31;
+
 /// What a member's controller sees as its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Steers {
@@ -146,6 +149,8 @@ pub(super) struct Aggregate {
     cwnd: f64,
     /// Bytes; infinite until slow start has ended.
     ssthresh: f64,
+    /// Bytes acknowledged towards the next increase, where controllers steer the whole window.
+    counted: u64,
     /// Who caused the reduction that is going on, and whether by a timeout.
     episode: Option<(Id, bool)>,
     /// Window and threshold before that reduction.
@@ -171,6 +176,7 @@ impl Aggregate {
             weights: 0.0,
             cwnd: 0.0,
             ssthresh: f64::INFINITY,
+            counted: 0,
             episode: None,
             saved: None,
             cut: None,
@@ -211,7 +217,9 @@ impl Aggregate {
     }
 
     fn share_of_ssthresh(&self, member: &Member) -> u64 {
-        bytes(self.ssthresh * self.part(member).max(f64::MIN_POSITIVE))
+        bytes(
+            (self.ssthresh * self.part(member).max(f64::MIN_POSITIVE)).max(2.0 * member.mss as f64),
+        )
     }
 
     fn limited(&self, member: &Member) -> u64 {
@@ -225,7 +233,10 @@ impl Aggregate {
 
     fn show(&self, member: &Member, inner: &mut dyn Controller) {
         match self.rules.steers {
-            Steers::Whole => inner.set_window(self.cwnd as u64, bytes(self.ssthresh)),
+            Steers::Whole => {
+                inner.set_window(self.cwnd as u64, bytes(self.ssthresh));
+                inner.set_counted(self.counted);
+            }
             Steers::Share => inner.set_window(self.share(member), self.share_of_ssthresh(member)),
         }
     }
@@ -239,7 +250,7 @@ impl Aggregate {
 
     /// Let the controller work on the window that it steers.
     fn act(
-        &self,
+        &mut self,
         member: &Member,
         inner: &mut dyn Controller,
         event: impl FnOnce(&mut dyn Controller),
@@ -247,6 +258,7 @@ impl Aggregate {
         self.show(member, inner);
         let before = (inner.cwnd(), inner.ssthresh());
         event(inner);
+        self.counted = inner.counted();
         Change { cwnd: (before.0, inner.cwnd()), ssthresh: (before.1, inner.ssthresh()) }
     }
 
@@ -260,7 +272,8 @@ impl Aggregate {
                 grown *= self.part(member);
             }
         }
-        self.cwnd = (self.cwnd + grown).max(member.mss as f64);
+        let most = (MAX_SEGMENTS * member.mss) as f64;
+        self.cwnd = (self.cwnd + grown).clamp(member.mss as f64, most);
         if change.ssthresh.1 != change.ssthresh.0 {
             self.ssthresh = if change.cwnd.1 >= change.ssthresh.1 {
                 // The first to leave slow start ends it for all.
@@ -287,7 +300,7 @@ impl Aggregate {
                 Steers::Share => from * self.part(&member),
             };
             inner.set_window(window as u64, bytes(self.ssthresh));
-            inner.on_congestion(&Congestion { now, mss: member.mss as u32, ..event });
+            inner.on_shared_congestion(&Congestion { now, mss: member.mss as u32, ..event });
         }
     }
 
@@ -380,7 +393,10 @@ impl Sharing for Aggregate {
                 return;
             }
             // It is back. What its slow start has not reached of its share nobody has.
-            self.cwnd -= share.saturating_sub(own) as f64;
+            if own < share {
+                self.cwnd -= (share - own) as f64;
+                self.ssthresh = self.ssthresh.min(self.cwnd);
+            }
             if let Some(member) = self.members.get_mut(&id) {
                 member.alone = false;
                 member.allowed = own;
