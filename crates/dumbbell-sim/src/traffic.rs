@@ -316,6 +316,7 @@ impl Engine<'_> {
     pub(crate) fn close(&mut self, slot: u32) {
         let connection = &mut self.connections[slot as usize];
         connection.phase = Phase::Closed;
+        connection.sender.controller_mut().on_close(self.now);
         let entry = &mut self.entries[connection.entry as usize];
         entry.ended.add(connection.sender.stats());
         entry.ended_increases += connection.increases;
