@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from paste_results import cell, paste
@@ -16,12 +17,24 @@ from paste_results import cell, paste
 from dumbbell._plots import save_figure
 from dumbbell._units import parse_time
 from dumbbell.mesonet import experiments, findings
+from dumbbell.mesonet._finding import Finding
 from dumbbell.mesonet.published import FLOWS_PER_RUN, PACKETS_PER_RUN
 from dumbbell.studies import Study, frame
+from dumbbell.studies._store import STUDY_FILE
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "_static"
 TABLES = HERE / "nist"
+CAPTIONS = {
+    "congestion-order": "Order of the conditions by retransmission rate, here and in the study",
+    "clusters": "Algorithms by all macroscopic responses, a tree for each condition",
+    "outliers": "Algorithms that differ, by condition and [response](mesonet.md)",
+    "ranks": "Ranks by goodput of an algorithm's own flows (grey: too few flows)",
+    "ranks-tcp": "Ranks by goodput of the TCP flows beside an algorithm (grey: too few flows)",
+    "coexistence": "Goodput of an algorithm's flows and of the TCP flows beside them",
+    "components": "Principal components of the goodputs, a point a condition",
+}
+"""By name of the figure, without the experiment."""
 OWN_DURATION = "25min"
 """Of experiments 1a and 1b in the study."""
 
@@ -34,11 +47,14 @@ def main(directory: Path) -> None:
     for name, runs in frames.items():
         _keep(runs, TABLES / f"{name}.parquet")
     parts = ["## What was run", _runs(directory, frames), *_sizes(directory, frames)]
-    parts += ["## Findings", _table(findings.summary_table(experiments.judge(directory)))]
+    judged = experiments.judge(directory)
+    verdicts = findings.summary_table(judged)[["statement", "verdict"]]
+    parts += ["## Findings", *experiments.section(judged).readings, _table(verdicts)]
+    parts += ["### What the verdicts rest on", *map(_details, judged)]
     parts += ["## Numbers", _table(findings.numbers(frames))]
     for name, figure in findings.figures(frames).items():
         save_figure(figure, FIGURES / f"nist-{name}.png")
-        parts.append(f"![{name.replace('-', ' ')}](_static/nist-{name}.png)")
+        parts.append(_picture(name))
     paste(HERE / "nist.md", "\n\n".join(parts))
 
 
@@ -53,7 +69,7 @@ def _keep(runs: pd.DataFrame, path: Path) -> None:
 def _runs(directory: Path, frames: dict[str, pd.DataFrame]) -> str:
     rows = []
     for name, runs in frames.items():
-        values = Study.load(directory / f"{name}.toml").set_
+        values = _values(directory / name)
         rows.append(
             {
                 "experiment": name,
@@ -67,11 +83,16 @@ def _runs(directory: Path, frames: dict[str, pd.DataFrame]) -> str:
     return _table(pd.DataFrame(rows).set_index("experiment"))
 
 
+def _values(directory: Path) -> dict[str, Any]:
+    """What the study sets for all its runs."""
+    return dict(Study.load(directory / STUDY_FILE).set_)
+
+
 def _sizes(directory: Path, frames: dict[str, pd.DataFrame]) -> list[str]:
     """Flows and packets of a run beside those of the study's longer runs of a larger network."""
     rows = []
     for name in sorted(FLOWS_PER_RUN.keys() & frames.keys()):
-        values = Study.load(directory / f"{name}.toml").set_
+        values = _values(directory / name)
         factor = parse_time(OWN_DURATION) / parse_time(values["duration"]) / values["mesonet.scale"]
         for what, column, published in (
             ("flows completed", "T.y4", FLOWS_PER_RUN[name]),
@@ -97,6 +118,21 @@ def _sizes(directory: Path, frames: dict[str, pd.DataFrame]) -> list[str]:
         return []
     text = "Scaled up by the lengths of the runs and the scale of the network, a run here is this:"
     return [text, _table(pd.DataFrame(rows).set_index("experiment"))]
+
+
+def _picture(name: str) -> str:
+    kind = name if name in CAPTIONS else name.rpartition("-")[0]
+    experiment = name.removeprefix(kind).removeprefix("-")
+    caption = f"{CAPTIONS[kind]}, experiment {experiment}" if experiment else CAPTIONS[kind]
+    return f"**{caption}**\n\n![{name}](_static/nist-{name}.png)"
+
+
+def _details(finding: Finding) -> str:
+    """Numbers and reasons as a list."""
+    lines = [f"**{finding.id}: {finding.verdict}**", ""]
+    lines += [f"- {number}" for number in finding.number.split("; ") if number]
+    lines += [f"- *{reason}*" for reason in finding.reason.split("; ") if reason]
+    return "\n".join(lines)
 
 
 def _table(table: pd.DataFrame) -> str:

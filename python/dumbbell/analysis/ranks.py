@@ -96,7 +96,7 @@ class Ranks:
             groups = list(self.cells["group"].unique())
             step = max(1, len(groups) // 12)
             ax.set_yticks(range(0, len(groups), step), groups[::step], fontsize=7)
-            step = max(1, shape[1] // 8)
+            step = math.ceil(shape[1] / 8)
             ax.set_xticks(
                 range(0, shape[1], step), [str(c) for c in self._order()[::step]], fontsize=7
             )
