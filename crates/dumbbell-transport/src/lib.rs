@@ -7,6 +7,7 @@ pub mod flow;
 pub(crate) mod flow_testing;
 mod interval;
 mod packet;
+mod plt;
 pub mod rap;
 pub mod registry;
 pub mod rtp;

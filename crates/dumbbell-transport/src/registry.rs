@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::flow::{Ends, Pair};
+use crate::plt;
 use crate::rap;
 
 /// What is known of a transport before it is built.
@@ -42,7 +43,10 @@ struct Entry {
     build: fn(&Parts, &Ends) -> Pair,
 }
 
-const TRANSPORTS: &[Entry] = &[Entry { name: rap::NAME, info: rap::info, build: rap::build }];
+const TRANSPORTS: &[Entry] = &[
+    Entry { name: plt::NAME, info: plt::info, build: plt::build },
+    Entry { name: rap::NAME, info: rap::info, build: rap::build },
+];
 
 /// All transports with their options, in the order of their names.
 pub fn list() -> Vec<TransportInfo> {
