@@ -23,12 +23,16 @@ class Listed(StrEnum):
     CONTROLLERS = "controllers"
     QUEUES = "queues"
     TRANSPORTS = "transports"
+    COUPLINGS = "couplings"
     PRESETS = "presets"
     PAPERS = "papers"
     CASES = "cases"
     TRACES = "traces"
     STUDIES = "studies"
     METRICS = "metrics"
+
+
+_OF_THE_ENGINE = (Listed.CONTROLLERS, Listed.QUEUES, Listed.TRANSPORTS, Listed.COUPLINGS)
 
 
 def register(app: typer.Typer) -> None:
@@ -50,13 +54,14 @@ def list_things(
     name: Annotated[str | None, typer.Argument(help="Only this one, with its parameters.")] = None,
     json: _Json = False,
 ) -> None:
-    """List controllers, queues, transports, presets, traces, papers, cases, studies or metrics."""
+    """List controllers, queues, transports, couplings, presets, traces, papers, cases, studies or
+    metrics."""
     from dumbbell._cli_output import console, print_json, table, warn
 
     kinds = [what] if what else [Listed.CONTROLLERS, Listed.QUEUES]
     documents: dict[str, Any] = {}
     for kind in kinds:
-        if kind in (Listed.CONTROLLERS, Listed.QUEUES, Listed.TRANSPORTS):
+        if kind in _OF_THE_ENGINE:
             entries, problems = _entries(kind, name)
             for problem in problems:
                 warn(problem)
@@ -80,12 +85,13 @@ def _entries(kind: Listed, name: str | None) -> tuple[list[Entry], list[str]]:
     from dumbbell._registry import builtin
 
     registry = builtin()
-    known: list[Entry] = [
-        *{
-            Listed.CONTROLLERS: registry.controllers,
-            Listed.QUEUES: registry.queues,
-        }.get(kind, registry.transports).values()
-    ]
+    kinds: dict[str, Mapping[str, Entry]] = {
+        Listed.CONTROLLERS: registry.controllers,
+        Listed.QUEUES: registry.queues,
+        Listed.TRANSPORTS: registry.transports,
+        Listed.COUPLINGS: {**registry.couplings, **registry.detectors},
+    }
+    known = [*kinds[kind].values()]
     problems: list[str] = []
     if kind == Listed.CONTROLLERS:
         registered, problems = listing()

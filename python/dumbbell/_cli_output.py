@@ -258,6 +258,10 @@ def print_config(scenario: Mapping[str, Any], config: Mapping[str, Any]) -> None
             ],
         )
     )  # fmt: skip
+    for coupling in config.get("coupling", ()):
+        named = _named({"kind": coupling["kind"], "params": coupling["options"]})
+        ids = ", ".join(config["flows"][member["flow"]]["id"] for member in coupling["members"])
+        out.print(f"coupling {coupling['id']}: {named}: {ids}", markup=False)
     for probe in config["probes"]:
         out.print(f"{probe['id']}: every {format_time(probe['interval_ns'])}", markup=False)
 

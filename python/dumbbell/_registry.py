@@ -1,4 +1,5 @@
-"""Congestion controllers, queue disciplines and transports by name, with their parameters.
+"""Congestion controllers, queue disciplines, transports and couplings by name, with their
+parameters.
 
 The engine lists what it has; this turns the list into objects, and a user's parameters ("5ms",
 "10240p") into the engine's numbers.
@@ -28,7 +29,7 @@ from dumbbell._units import (
     parse_time,
 )
 
-Kind = Literal["controller", "queue", "transport"]
+Kind = Literal["controller", "queue", "transport", "coupling"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,11 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A controller, queue discipline or transport: its `source` is the RFC or paper it follows, its
-    `signals` are what a controller steers by (loss, ecn, ce-fraction, sce, rtt, delivery-rate,
-    none). The parameters of each of a queue's classes are `classes`; which controllers a transport
-    takes ("window": those of TCP, "media", "none") is `controllers`."""
+    """A controller, queue discipline, transport or coupling: its `source` is the RFC or paper it
+    follows, its `signals` are what a controller steers by (loss, ecn, ce-fraction, sce, rtt,
+    delivery-rate, none). The parameters of each of a queue's classes are `classes`; which
+    controllers a transport takes ("window": those of TCP, "media", "none") is `controllers`; what
+    the flows of a coupling share ("rate", "window", "nothing") is `shares`."""
 
     name: str
     summary: str
@@ -84,6 +86,7 @@ class Entry:
     signals: tuple[str, ...] = ()
     classes: tuple[Param, ...] = ()
     controllers: str = ""
+    shares: str = ""
 
     def param(self, name: str) -> Param | None:
         return next((p for p in self.params if p.name == name), None)
@@ -96,11 +99,21 @@ class Registry:
     controllers: Mapping[str, Entry]
     queues: Mapping[str, Entry]
     transports: Mapping[str, Entry] = field(default_factory=dict)
+    couplings: Mapping[str, Entry] = field(default_factory=dict)
+    detectors: Mapping[str, Entry] = field(default_factory=dict)
+    """What finds the groups of coupled flows."""
     custom: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
-    def from_json(cls, controllers: str, queues: str, transports: str = "[]") -> Registry:
-        return cls(_entries(controllers), _entries(queues), _entries(transports))
+    def from_json(
+        cls,
+        controllers: str,
+        queues: str,
+        transports: str = "[]",
+        couplings: str = "[]",
+        detectors: str = "[]",
+    ) -> Registry:
+        return cls(*map(_entries, (controllers, queues, transports, couplings, detectors)))
 
     def with_custom(self, names: frozenset[str]) -> Registry:
         return replace(self, custom=names)
@@ -137,6 +150,17 @@ class Registry:
         """The options of a transport as the engine reads them. Raises ScenarioError."""
         entry = _find(self.transports, "transport", transport, f"{key}.transport", frozenset())
         return self._canonical(entry, options, f"{key}.options.", None)
+
+    def canonical_coupling(
+        self, kind: str, options: Mapping[str, object], *, key: str
+    ) -> dict[str, Any]:
+        """`{"kind", "options"}` of a coupling as the engine reads it. Raises ScenarioError."""
+        entry = _find(self.couplings, "coupling", kind, f"{key}.kind", frozenset())
+        return {"kind": kind, "options": self._canonical(entry, options, f"{key}.options.", None)}
+
+    def canonical_detection(self, options: Mapping[str, object], *, key: str) -> dict[str, Any]:
+        """Options of the detection of shared bottlenecks. Raises ScenarioError."""
+        return self._canonical(self.detectors["sbd"], options, f"{key}.detection.", None)
 
     def _canonical(
         self,
@@ -221,8 +245,16 @@ def builtin() -> Registry:
     from dumbbell import _core
 
     return Registry.from_json(
-        _core.controllers_json(), _core.queues_json(), _core.transports_json()
+        _core.controllers_json(),
+        _core.queues_json(),
+        _core.transports_json(),
+        *_couplings(_core),
     )
+
+
+def _couplings(core: Any) -> tuple[str, ...]:
+    """Of an engine that has couplings."""
+    return (core.couplings_json(), core.detectors_json()) if hasattr(core, "couplings_json") else ()
 
 
 def _entries(text: str) -> dict[str, Entry]:
@@ -235,6 +267,7 @@ def _entries(text: str) -> dict[str, Entry]:
             params=_params(item["params"] if "params" in item else item["options"]),
             classes=_params(item.get("classes", ())),
             controllers=item.get("controllers", ""),
+            shares=item.get("shares", ""),
         )
         for item in json.loads(text)
     }

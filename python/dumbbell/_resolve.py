@@ -15,6 +15,7 @@ from typing import Any
 
 from dumbbell._errors import ScenarioError, suggest
 from dumbbell._registry import Bdp, Registry, Site, builtin
+from dumbbell._resolve_coupling import coupling_config
 from dumbbell._resolve_traffic import UsersBuilder, traffic_config
 from dumbbell._scenario import Scenario
 from dumbbell._scenario_flows import AutoWindow, FixedWindow, Flow, Probe, RateTraffic
@@ -152,6 +153,8 @@ def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None
     }
     if isinstance(network, _MesonetNetwork):
         network.add_users(config, scenario, registry)
+    if scenario.coupling:
+        config["coupling"] = coupling_config(scenario.coupling, config["flows"], registry)
     return config | builder.config(scenario)
 
 

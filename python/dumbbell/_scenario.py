@@ -11,9 +11,10 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from dumbbell._errors import ScenarioError, suggest
+from dumbbell._scenario_coupling import Coupling
 from dumbbell._scenario_flows import Flow, Probe
 from dumbbell._scenario_links import Path
-from dumbbell._scenario_types import Items, Model, PositiveTime, Time, fail
+from dumbbell._scenario_types import Items, Model, Name, PositiveTime, Time, fail
 from dumbbell._scenario_users import UserRecord, Users
 from dumbbell._topologies import AnyTopology
 from dumbbell._units import RATE_EXPECTED, TIME_EXPECTED
@@ -45,6 +46,8 @@ class Scenario(Model):
     """The network and users of NIST SP 500-282."""
     flows: Items[Flow] = ()
     probes: Items[Probe] = ()
+    coupling: Annotated[dict[Name, Coupling], Field(default_factory=dict)]
+    """Flows whose congestion control is coupled, by a name of the coupling."""
     users: UserRecord | None = None
     """What is recorded of flows whose traffic is users."""
     capture: bool = False

@@ -25,7 +25,10 @@ mod _core {
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]
-    use super::{compiled_layout_json, controllers_json, queues_json, transports_json, version};
+    use super::{
+        compiled_layout_json, controllers_json, couplings_json, detectors_json, queues_json,
+        transports_json, version,
+    };
 }
 
 /// The built-in controllers with their parameters, as a JSON array.
@@ -44,6 +47,18 @@ fn queues_json() -> PyResult<String> {
 #[pyfunction]
 fn transports_json() -> PyResult<String> {
     error::to_json(&dumbbell_transport::registry::list())
+}
+
+/// The kinds of coupling with their options, as a JSON array.
+#[pyfunction]
+fn couplings_json() -> PyResult<String> {
+    error::to_json(&dumbbell_cc::coupling::list())
+}
+
+/// What finds the groups of coupled flows, with its options, as a JSON array.
+#[pyfunction]
+fn detectors_json() -> PyResult<String> {
+    error::to_json(&[dumbbell_transport::shared_bottleneck::info()])
 }
 
 /// What compiled controllers are handed, as a JSON object: `state`, the first places of their array

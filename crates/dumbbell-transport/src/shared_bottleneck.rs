@@ -10,6 +10,25 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use dumbbell_cc::{ParamInfo, Params};
 use dumbbell_queue::Nanos;
+use serde::Serialize;
+
+/// What is known of the detector before it is built.
+#[derive(Clone, Debug, Serialize)]
+pub struct DetectorInfo {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub source: &'static str,
+    pub options: Vec<ParamInfo>,
+}
+
+pub fn info() -> DetectorInfo {
+    DetectorInfo {
+        name: "sbd",
+        summary: "groups flows whose one-way delays are shaped alike (groups = \"sbd\")",
+        source: "RFC 8382",
+        options: options(),
+    }
+}
 
 /// The options with the RFC's values (sections 2.2, 3.2 and 3.3).
 pub fn options() -> Vec<ParamInfo> {
