@@ -113,7 +113,13 @@ class Registry:
         couplings: str = "[]",
         detectors: str = "[]",
     ) -> Registry:
-        return cls(*map(_entries, (controllers, queues, transports, couplings, detectors)))
+        return cls(
+            _entries(controllers),
+            _entries(queues),
+            _entries(transports),
+            _entries(couplings),
+            _entries(detectors),
+        )
 
     def with_custom(self, names: frozenset[str]) -> Registry:
         return replace(self, custom=names)
@@ -252,9 +258,11 @@ def builtin() -> Registry:
     )
 
 
-def _couplings(core: Any) -> tuple[str, ...]:
+def _couplings(core: Any) -> tuple[str, str]:
     """Of an engine that has couplings."""
-    return (core.couplings_json(), core.detectors_json()) if hasattr(core, "couplings_json") else ()
+    if not hasattr(core, "couplings_json"):
+        return "[]", "[]"
+    return core.couplings_json(), core.detectors_json()
 
 
 def _entries(text: str) -> dict[str, Entry]:

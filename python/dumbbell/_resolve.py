@@ -140,7 +140,7 @@ def _resolve(scenario: Scenario, registry: Registry, available_bytes: int | None
         users += network.users()
     _check_memory(scenario, links, ways, users, available)
     builder = UsersBuilder()
-    config = {
+    config: dict[str, Any] = {
         "seed": scenario.seed,
         "duration_ns": scenario.duration,
         "warmup_ns": scenario.warmup,
