@@ -13,6 +13,7 @@ pub mod registry;
 pub mod rtp;
 pub mod shared_bottleneck;
 pub mod tcp;
+pub mod tfrc;
 
 pub use interval::IntervalSet;
 pub use packet::{Kind, Packet, flags};

@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::flow::{Ends, Pair};
 use crate::plt;
 use crate::rap;
+use crate::tfrc;
 
 /// What is known of a transport before it is built.
 #[derive(Clone, Debug, Serialize)]
@@ -46,6 +47,7 @@ struct Entry {
 const TRANSPORTS: &[Entry] = &[
     Entry { name: plt::NAME, info: plt::info, build: plt::build },
     Entry { name: rap::NAME, info: rap::info, build: rap::build },
+    Entry { name: tfrc::NAME, info: tfrc::info, build: tfrc::build },
 ];
 
 /// All transports with their options, in the order of their names.

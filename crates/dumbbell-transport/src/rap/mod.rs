@@ -10,6 +10,7 @@
 //! and nothing outstanding lets its timers rest, and takes them up in the same phase; gaps lie between
 //! [`sender::LEAST_GAP`] and [`sender::GREATEST_GAP`].
 
+mod history;
 mod receiver;
 mod sender;
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Sends at equal gaps and adapts them.
 
-use std::collections::VecDeque;
-
 use dumbbell_queue::Nanos;
 
 use super::HEADER_BYTES;
+use super::history::History;
 use super::receiver::Hole;
 use crate::flow::{Arrival, Calculated, Coupled, Ends, FlowSender, Snapshot};
 use crate::tcp::SenderStats;
@@ -21,8 +20,6 @@ const RTT_GAIN: f64 = 0.5;
 /// Of the round-trip time and of its variation in the timeout.
 const MU: f64 = 1.2;
 const PHI: f64 = 4.0;
-/// A packet so many numbers before the highest that has arrived is lost.
-const REORDERING: u64 = 3;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
@@ -75,87 +72,6 @@ impl RoundTrip {
         self.timeout = MU * self.smoothed + PHI * self.variation;
         self.fast += settings.fast_gain * (seconds - self.fast);
         self.slow += settings.slow_gain * (seconds - self.slow);
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    at: Nanos,
-    /// Known to have arrived or to be lost.
-    settled: bool,
-}
-
-/// Packets that are neither acknowledged nor lost yet, among those in order after the oldest.
-#[derive(Debug)]
-struct History {
-    sent: VecDeque<Sent>,
-    /// Number of the first in `sent`.
-    oldest: u64,
-    outstanding: u64,
-    /// Losses of packets below this number are of the event that was answered last.
-    answered: u64,
-    losses: u64,
-}
-
-impl History {
-    fn next(&self) -> u64 {
-        self.oldest + self.sent.len() as u64
-    }
-
-    fn push(&mut self, at: Nanos) {
-        self.sent.push_back(Sent { at, settled: false });
-        self.outstanding += 1;
-    }
-
-    /// When it was sent, if this was not known to have arrived or to be lost.
-    fn settle(&mut self, seq: u64) -> Option<Nanos> {
-        let sent = self.sent.get_mut(usize::try_from(seq.checked_sub(self.oldest)?).ok()?)?;
-        if sent.settled {
-            return None;
-        }
-        sent.settled = true;
-        self.outstanding -= 1;
-        Some(sent.at)
-    }
-
-    /// Whether a loss of this packet begins a new event.
-    fn lose(&mut self, seq: u64) -> bool {
-        if self.settle(seq).is_none() {
-            return false;
-        }
-        self.losses += 1;
-        seq >= self.answered
-    }
-
-    fn trim(&mut self) {
-        while self.sent.front().is_some_and(|sent| sent.settled) {
-            self.sent.pop_front();
-            self.oldest += 1;
-        }
-    }
-
-    /// Give up what was sent until `time`. Whether there is a new loss event.
-    fn expire(&mut self, time: Nanos) -> bool {
-        let mut event = false;
-        while self.sent.front().is_some_and(|sent| sent.settled || sent.at <= time) {
-            event |= self.lose(self.oldest);
-            self.trim();
-        }
-        event
-    }
-
-    /// Take in what an ACK says. Whether there is a new loss event.
-    fn acknowledge(&mut self, hole: &Hole) -> bool {
-        let mut event = false;
-        for seq in self.oldest..self.next().min(hole.last.saturating_add(1)) {
-            if hole.has(seq) {
-                self.settle(seq);
-            } else if hole.last - seq >= REORDERING {
-                event |= self.lose(seq);
-            }
-        }
-        self.trim();
-        event
     }
 }
 
@@ -212,13 +128,7 @@ impl Sender {
             gap: settings.initial_gap,
             rtt: RoundTrip::assumed(settings.initial_gap),
             acknowledged: false,
-            history: History {
-                sent: VecDeque::new(),
-                oldest: 1,
-                outstanding: 0,
-                answered: 0,
-                losses: 0,
-            },
+            history: History::default(),
             unsent: 0,
             due: false,
             gap_end: 0,
@@ -276,7 +186,7 @@ impl Sender {
             self.on_loss(now);
         } else if self.unsent > 0 {
             self.due = true;
-        } else if self.history.outstanding == 0 && self.sent_in_round == 0 {
+        } else if self.history.outstanding() == 0 && self.sent_in_round == 0 {
             self.state = State::Resting;
         }
         let wait = (self.gap * self.stretch()).clamp(LEAST_GAP, GREATEST_GAP);
@@ -285,7 +195,7 @@ impl Sender {
 
     fn on_loss(&mut self, now: Nanos) {
         self.adapt(self.gap / self.settings.beta);
-        self.history.answered = self.history.next();
+        self.history.answer();
         self.begin_round(now);
     }
 }
@@ -371,7 +281,7 @@ impl FlowSender for Sender {
     }
 
     fn is_idle(&self) -> bool {
-        self.unsent == 0 && self.history.outstanding == 0
+        self.unsent == 0 && self.history.outstanding() == 0
     }
 
     fn rtt_sample(&self) -> Option<Nanos> {
@@ -382,7 +292,7 @@ impl FlowSender for Sender {
         Snapshot {
             window: self.rtt.smoothed / self.gap,
             ssthresh: f64::NAN,
-            in_flight: self.history.outstanding as f64,
+            in_flight: self.history.outstanding() as f64,
             rate: self.rate(),
             srtt: if self.acknowledged { nanos(self.rtt.smoothed) } else { 0 },
             phase: match (self.acknowledged, self.limited) {
@@ -398,10 +308,10 @@ impl FlowSender for Sender {
     }
 
     fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
-        out("gap", self.gap);
-        out("timeout", self.rtt.timeout);
+        out("ipg_ms", 1e3 * self.gap);
+        out("timeout_ms", 1e3 * self.rtt.timeout);
         out("fine_grain", self.rtt.fast / self.rtt.slow);
-        out("losses", self.history.losses as f64);
+        out("losses", self.history.losses() as f64);
     }
 
     fn coupled(&mut self) -> Option<&mut dyn Coupled> {
