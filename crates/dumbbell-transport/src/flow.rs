@@ -8,6 +8,7 @@
 
 use dumbbell_queue::{Ecn, Nanos, Packet as _};
 
+use crate::rtp::playout::{Captured, MediaRecord};
 use crate::tcp::SenderStats;
 use crate::{Kind, Packet};
 
@@ -133,6 +134,11 @@ pub trait FlowSender: Send {
     /// Internal variables worth plotting, as (name, value) pairs; the names must not vary in a run.
     fn record(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 
+    /// Frames that were captured, of media.
+    fn captured(&self) -> &[Captured] {
+        &[]
+    }
+
     /// For a flow whose rate can be coupled with others'.
     fn coupled(&mut self) -> Option<&mut dyn Coupled> {
         None
@@ -158,6 +164,11 @@ pub trait FlowReceiver: Send {
     /// The report that this packet of feedback announces; empty if it is too old.
     fn report(&self, _packet: &Packet) -> &[Arrival] {
         &[]
+    }
+
+    /// Frames that have arrived, of media.
+    fn media(&self) -> Option<&MediaRecord> {
+        None
     }
 
     /// As [`FlowSender::record`].

@@ -1,5 +1,7 @@
 //! All transports beside TCP and plain datagrams, by name.
 
+use std::sync::Arc;
+
 use dumbbell_cc::{ParamInfo, Params, hint, nearest};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,6 +10,9 @@ use thiserror::Error;
 use crate::flow::{Ends, Pair};
 use crate::plt;
 use crate::rap;
+use crate::rtp::controllers::MediaRecipe;
+use crate::rtp::source::SourceConfig;
+use crate::rtp::transport as rtp;
 use crate::tfrc;
 
 /// What is known of a transport before it is built.
@@ -36,6 +41,9 @@ pub struct Parts {
     pub options: Params,
     /// Of PLT's high-priority module.
     pub window: Option<dumbbell_cc::Recipe>,
+    /// Of a transport for media, always.
+    pub media: Option<MediaRecipe>,
+    pub source: Arc<SourceConfig>,
 }
 
 struct Entry {
@@ -47,6 +55,7 @@ struct Entry {
 const TRANSPORTS: &[Entry] = &[
     Entry { name: plt::NAME, info: plt::info, build: plt::build },
     Entry { name: rap::NAME, info: rap::info, build: rap::build },
+    Entry { name: rtp::NAME, info: rtp::info, build: rtp::build },
     Entry { name: tfrc::NAME, info: tfrc::info, build: tfrc::build },
 ];
 
@@ -89,11 +98,25 @@ impl Recipe {
         };
         let info = (entry.info)();
         let options = Params::check(entry.name, &info.options, options)?;
-        let window = match (info.controllers, controller) {
-            ("window", Some(cc)) => Some(dumbbell_cc::Recipe::new(cc.kind, cc.params)?),
-            _ => None,
-        };
-        Ok(Self { parts: Parts { options, window }, build: entry.build })
+        let (mut window, mut media) = (None, None);
+        match (info.controllers, controller) {
+            ("window", Some(cc)) => window = Some(dumbbell_cc::Recipe::new(cc.kind, cc.params)?),
+            ("media", cc) => {
+                let default = Map::new();
+                let default = ControllerChoice { kind: "nada", params: &default };
+                let cc = cc.unwrap_or(default);
+                media = Some(MediaRecipe::new(cc.kind, cc.params)?);
+            }
+            _ => {}
+        }
+        let parts = Parts { options, window, media, source: Arc::default() };
+        Ok(Self { parts, build: entry.build })
+    }
+
+    /// What media come from; without it, synthetic video.
+    pub fn with_source(mut self, source: Arc<SourceConfig>) -> Self {
+        self.parts.source = source;
+        self
     }
 
     /// The options as the transport gets them, defaults filled in.
@@ -103,7 +126,8 @@ impl Recipe {
 
     /// The parameters of the controller, if it takes one, defaults filled in.
     pub fn params(&self) -> Map<String, Value> {
-        self.parts.window.as_ref().map(dumbbell_cc::Recipe::params).unwrap_or_default()
+        let window = self.parts.window.as_ref().map(dumbbell_cc::Recipe::params);
+        window.or_else(|| self.parts.media.as_ref().map(MediaRecipe::params)).unwrap_or_default()
     }
 
     /// Both ends of a flow.

@@ -57,6 +57,12 @@ pub trait MediaController: Send {
         None
     }
 
+    /// When the first packet of the sender's queue has waited so long, the queue is emptied and a key
+    /// frame asked for; `None`: never.
+    fn max_queue_delay(&self) -> Option<Nanos> {
+        None
+    }
+
     /// The rate that flows share where they are coupled (RFC 8699), if it was computed since last
     /// asked.
     fn take_calculated(&mut self) -> Option<f64>;
