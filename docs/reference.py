@@ -61,12 +61,13 @@ def write_all(docs: Path) -> None:
         tables / "mesonet-responses.md": mesonet_responses(),
         tables / "metrics.md": metrics_table(),
         tables / "controllers.md": _pages.CONTROLLERS.overview_table(registry.controllers),
+        tables / "media-controllers.md": _pages.CONTROLLERS.overview_table(registry.media),
         tables / "queues.md": _pages.QUEUES.overview_table(registry.queues),
         tables / "transports.md": _pages.TRANSPORTS.overview_table(registry.transports),
         docs / "rules.md": rules_page(),
     }
     for pages, entries in (
-        (_pages.CONTROLLERS, registry.controllers),
+        (_pages.CONTROLLERS, {**registry.controllers, **registry.media}),
         (_pages.QUEUES, registry.queues),
         (_pages.TRANSPORTS, registry.transports),
     ):

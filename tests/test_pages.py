@@ -14,7 +14,7 @@ from dumbbell._registry import builtin
 
 ROOT = Path(__file__).parent.parent
 KNOWN = [
-    *((_pages.CONTROLLERS, name) for name in builtin().controllers),
+    *((_pages.CONTROLLERS, name) for name in {**builtin().controllers, **builtin().media}),
     *((_pages.QUEUES, name) for name in builtin().queues),
     *((_pages.TRANSPORTS, name) for name in builtin().transports),
 ]

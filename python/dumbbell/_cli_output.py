@@ -303,7 +303,9 @@ def _named(item: Mapping[str, Any]) -> str:
     """Kind and parameters as they are written."""
     from dumbbell._registry import builtin
 
-    known = {**builtin().controllers, **builtin().queues}.get(item["kind"])
+    registry = builtin()
+    kinds = {**registry.controllers, **registry.media, **registry.queues}
+    known = kinds.get(item["kind"])
     parts = [item["kind"]]
     for name, value in item["params"].items():
         param = known.param(name) if known else None

@@ -102,6 +102,8 @@ class Registry:
     couplings: Mapping[str, Entry] = field(default_factory=dict)
     detectors: Mapping[str, Entry] = field(default_factory=dict)
     """What finds the groups of coupled flows."""
+    media: Mapping[str, Entry] = field(default_factory=dict)
+    """Controllers of transports for media."""
     custom: frozenset[str] = field(default_factory=frozenset)
 
     @classmethod
@@ -112,6 +114,7 @@ class Registry:
         transports: str = "[]",
         couplings: str = "[]",
         detectors: str = "[]",
+        media: str = "[]",
     ) -> Registry:
         return cls(
             _entries(controllers),
@@ -119,6 +122,7 @@ class Registry:
             _entries(transports),
             _entries(couplings),
             _entries(detectors),
+            _entries(media),
         )
 
     def with_custom(self, names: frozenset[str]) -> Registry:
@@ -131,6 +135,21 @@ class Registry:
         if kind in self.custom:
             return {"kind": kind, "params": dict(params)}
         entry = _find(self.controllers, "controller", kind, key, self.custom)
+        return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
+
+    def canonical_controller_of(
+        self,
+        transport: str,
+        kind: str,
+        params: Mapping[str, object],
+        *,
+        key: str,
+        params_key: str,
+    ) -> dict[str, Any]:
+        """As `canonical_controller`, of a transport that may carry media. Raises ScenarioError."""
+        if self.transports[transport].controllers != "media":
+            return self.canonical_controller(kind, params, key=key, params_key=params_key)
+        entry = _find(self.media, "controller", kind, key, frozenset())
         return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
 
     def canonical_queue(
@@ -255,7 +274,13 @@ def builtin() -> Registry:
         _core.queues_json(),
         _core.transports_json(),
         *_couplings(_core),
+        media=_media(_core),
     )
+
+
+def _media(core: Any) -> str:
+    """Of an engine that has controllers for media."""
+    return core.media_controllers_json() if hasattr(core, "media_controllers_json") else "[]"
 
 
 def _couplings(core: Any) -> tuple[str, str]:

@@ -26,8 +26,8 @@ mod _core {
     use super::table::Table;
     #[pymodule_export]
     use super::{
-        compiled_layout_json, controllers_json, couplings_json, detectors_json, queues_json,
-        transports_json, version,
+        compiled_layout_json, controllers_json, couplings_json, detectors_json,
+        media_controllers_json, queues_json, transports_json, version,
     };
 }
 
@@ -35,6 +35,12 @@ mod _core {
 #[pyfunction]
 fn controllers_json() -> PyResult<String> {
     error::to_json(&dumbbell_cc::list())
+}
+
+/// The built-in controllers for media with their parameters, as a JSON array.
+#[pyfunction]
+fn media_controllers_json() -> PyResult<String> {
+    error::to_json(&dumbbell_transport::rtp::controllers::list())
 }
 
 /// The built-in queue disciplines with their parameters, as a JSON array.

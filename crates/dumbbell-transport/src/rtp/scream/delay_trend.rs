@@ -1,4 +1,4 @@
-//! Whether queueing delay is about to grow (section 4.1.2.1): correlation of its fraction of the
+//! Whether queueing delay is about to grow (section 4.1.2): correlation of its fraction of the
 //! target from one sample to the next, times its average.
 
 use dumbbell_queue::Nanos;
@@ -6,7 +6,7 @@ use dumbbell_queue::Nanos;
 /// Samples of the history, and the time between two.
 const SAMPLES: usize = 20;
 const INTERVAL: Nanos = 50_000_000;
-/// What is left of the greatest trend after a sample (section 4.1.2.1: 0.99).
+/// What is left of the greatest trend after a sample (section 4.1.2: 0.99).
 const MEMORY: f64 = 0.99;
 
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         ParamInfo::flag(
             "adapt_target",
             false,
-            "aim at more delay where loss-based flows compete (section 4.1.2.2, which lets it be \
+            "aim at more delay where loss-based flows compete (section 4.1.2.3, which lets it be \
              off, as the reference implementation has it)",
         ),
         fraction("delay_weight", 0.1, "weight of the newest delay (QDELAY_WEIGHT: 0.1)"),
@@ -113,7 +113,7 @@ pub(super) fn seconds(time: Nanos) -> f64 {
 /// A smoothed RTT below this is none (reference implementation: 1 ms).
 const LEAST_RTT: Nanos = 1_000_000;
 /// Bytes in flight count as so many times more when asked whether the window is used (section
-/// 4.1.2.1).
+/// 4.1.2.2).
 const USED_FAST: f64 = 1.5;
 const USED: f64 = 1.25;
 /// The trend is worth something after this long (reference implementation).
@@ -209,7 +209,7 @@ impl Scream {
         self.cwnd = (self.cwnd * beta).max(self.min_cwnd);
     }
 
-    /// Section 4.1.2.1, update_cwnd.
+    /// Section 4.1.2.2, update_cwnd.
     fn move_window(&mut self, newly_acked: f64, in_flight: f64) {
         if self.fast_increase {
             if self.trend.value() < self.trend_high {
@@ -230,7 +230,7 @@ impl Scream {
         self.cwnd = self.cwnd.min(most).max(self.min_cwnd);
     }
 
-    /// Section 4.1.2.5.
+    /// Section 4.1.2.7.
     fn maybe_resume(&mut self, now: Nanos, congested: bool) {
         if congested || self.fast_increase || self.trend.value() >= self.trend_low {
             self.calm = now;
@@ -315,13 +315,13 @@ impl MediaController for Scream {
         self.rate.get()
     }
 
-    /// Section 4.1.2.4.
+    /// Section 4.1.2.6.
     fn send_rate(&self) -> f64 {
         let srtt = if self.srtt == 0 { return self.rate.get() } else { seconds(self.srtt) };
         (self.cwnd * 8.0 / srtt).max(self.min_pacing_rate)
     }
 
-    /// Section 4.1.2.3: one packet more while the queue is short.
+    /// Section 4.1.2.5: one packet more while the queue is short.
     fn window(&self) -> Option<u64> {
         let slack = if self.queueing <= self.target.seconds() { self.mss } else { 0.0 };
         Some((self.cwnd + slack) as u64)

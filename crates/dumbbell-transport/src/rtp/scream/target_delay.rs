@@ -1,5 +1,5 @@
 //! How much queueing delay is aimed at: more where loss-based flows keep the queue long (section
-//! 4.1.2.2).
+//! 4.1.2.3).
 
 use std::collections::VecDeque;
 

@@ -38,7 +38,7 @@ fn started() -> Scream {
     scream
 }
 
-/// Section 4.1.2.1, normal mode: cwnd += GAIN off_target newly_acked MSS / cwnd. At 20 000 bytes:
+/// Section 4.1.2.2, normal mode: cwnd += GAIN off_target newly_acked MSS / cwnd. At 20 000 bytes:
 /// 50 ms of 100 ms: 0.5 * 1000 * 1000 / 20000 = +25 bytes; 150 ms: -25. Not upwards while the window
 /// is hardly used (in flight * 1.25 + 1000 <= cwnd).
 #[test]
@@ -104,7 +104,7 @@ fn loss_and_marks_cut_once_a_round_trip() {
     }
 }
 
-/// Section 4.1.2.3: MSS more may be in flight while the queue is no longer than aimed at.
+/// Section 4.1.2.5: MSS more may be in flight while the queue is no longer than aimed at.
 #[test]
 fn send_window_by_the_queue() {
     let mut scream = started();
@@ -114,7 +114,7 @@ fn send_window_by_the_queue() {
     assert_eq!(scream.window(), Some(20_000));
 }
 
-/// Section 4.1.2.4: 20 000 bytes in 100 ms are 1.6 Mbit/s; 50 kbit/s at least.
+/// Section 4.1.2.6: 20 000 bytes in 100 ms are 1.6 Mbit/s; 50 kbit/s at least.
 #[test]
 fn pacing_is_a_window_in_a_round_trip() {
     let mut scream = started();
