@@ -23,7 +23,7 @@ use serde_json::Map;
 
 use crate::flow::{Ends, Pair};
 use crate::registry::{Parts, TransportInfo};
-use crate::tcp::{ReceiverConfig, SenderConfig, Window};
+use crate::tcp::{HEADER_BYTES, ReceiverConfig, SenderConfig, Window};
 
 pub(crate) const NAME: &str = "plt";
 /// What the TCP inside does as a scenario's flows do by default.
@@ -46,7 +46,14 @@ pub(crate) fn info() -> TransportInfo {
 
 fn common_options() -> Vec<ParamInfo> {
     vec![
-        ParamInfo::new("mss", "bytes", 1448, (64.0, 60_000.0), "payload of a full packet"),
+        ParamInfo::new(
+            "packet",
+            "bytes",
+            1500,
+            (128.0, 60_000.0),
+            "a full packet of the high class with its headers; those of the low class have the same \
+             payload",
+        ),
         ParamInfo::new(
             "initial_window",
             "segments",
@@ -231,7 +238,7 @@ fn reno() -> Box<dyn Controller> {
 }
 
 fn config(options: &Params) -> sender::Config {
-    let (mss, rwnd) = (options.count("mss") as u16, options.count("rwnd"));
+    let (mss, rwnd) = (mss(options), options.count("rwnd"));
     let line_rate = options.number("line_rate");
     sender::Config {
         low: low::Config {
@@ -261,6 +268,10 @@ fn config(options: &Params) -> sender::Config {
     }
 }
 
+fn mss(options: &Params) -> u16 {
+    options.count("packet") as u16 - HEADER_BYTES - high::OPTION_BYTES
+}
+
 /// So that the window fits into 16 bits (RFC 7323).
 fn window_scale(rwnd: u64) -> u32 {
     (rwnd >> 16).checked_ilog2().map_or(0, |log| log + 1)
@@ -272,7 +283,7 @@ fn tcp_sender(options: &Params, ends: &Ends) -> SenderConfig {
         flow: ends.flow,
         generation: ends.generation,
         dscp: ends.dscp,
-        mss: options.count("mss") as u16,
+        mss: mss(options),
         initial_window: options.count("initial_window") as u32,
         ecn: EcnMode::Off,
         timestamps: true,
@@ -292,7 +303,7 @@ fn tcp_receiver(options: &Params, ends: &Ends) -> ReceiverConfig {
         flow: ends.flow,
         generation: ends.generation,
         dscp: ends.dscp,
-        mss: options.count("mss") as u16,
+        mss: mss(options),
         ack_every: ACK_EVERY,
         delack: DELACK,
         window: Window::Unlimited,

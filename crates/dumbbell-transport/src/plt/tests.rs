@@ -17,7 +17,7 @@ use crate::{Kind, Packet};
 fn pair(options: Value) -> Pair {
     let Value::Object(given) = options else { panic!("a table of options") };
     let mut all: Map<String, Value> = given;
-    all.entry("mss").or_insert(json!(1000));
+    all.insert("packet".into(), json!(1000 + HEADER_BYTES + OPTION_BYTES));
     Recipe::new("plt", &all, None).unwrap().build(&Ends { flow: 7, ..Ends::default() })
 }
 
