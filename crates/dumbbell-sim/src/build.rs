@@ -229,9 +229,11 @@ impl<'a> Engine<'a> {
             }
         }
         let transport = match &flow.transport {
-            Transport::Other(other) => Some(Arc::new(build_transport(other).map_err(|error| {
-                RunError::config(format!("flows.{}.options", flow.id), error.to_string())
-            })?)),
+            Transport::Other(other) => {
+                Some(Arc::new(build_transport(other, &flow.traffic).map_err(|error| {
+                    RunError::config(format!("flows.{}.options", flow.id), error.to_string())
+                })?))
+            }
             _ => None,
         };
         let loss = (!matches!(flow.loss, Loss::None)).then(|| {
@@ -284,10 +286,17 @@ impl<'a> Engine<'a> {
     }
 }
 
-fn build_transport(other: &config::Other) -> Result<registry::Recipe, registry::BuildError> {
+fn build_transport(
+    other: &config::Other,
+    traffic: &Traffic,
+) -> Result<registry::Recipe, registry::BuildError> {
     let controller =
         other.cc.as_ref().map(|cc| ControllerChoice { kind: &cc.kind, params: &cc.params });
-    registry::Recipe::new(&other.transport, &other.options, controller)
+    let recipe = registry::Recipe::new(&other.transport, &other.options, controller)?;
+    Ok(match traffic {
+        Traffic::Media(source) => recipe.with_source(Arc::clone(source)),
+        _ => recipe,
+    })
 }
 
 fn build_link(config: &Config, link: &LinkConfig) -> Result<Link, RunError> {

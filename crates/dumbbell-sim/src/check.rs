@@ -109,10 +109,18 @@ impl Config {
                 let no =
                     matches!(flow.traffic, Traffic::Users(_) | Traffic::RequestResponse { .. });
                 ensure(!no, &key, "expected tcp for users and for requests")?;
+                let own = matches!(flow.traffic, Traffic::Bulk | Traffic::Media(_));
+                let media = carries_media(&flow.transport);
+                ensure(own || !media, &key, "expected a media source for this transport")?;
             }
         }
         match &flow.traffic {
             Traffic::Bulk => Ok(()),
+            Traffic::Media(source) => {
+                let media = carries_media(&flow.transport);
+                ensure(media, &key, "expected a transport for media")?;
+                source.check().map_err(|message| RunError::config(&key, message))
+            }
             Traffic::Size { bytes } => ensure(*bytes > 0, &key, "expected a size above 0"),
             Traffic::OnOff { on, off, .. } => law(on, &key).and_then(|()| law(off, &key)),
             Traffic::ConstantRate { bps, chunk_bytes } => {
@@ -190,6 +198,12 @@ impl Config {
         law(&users.think, key)?;
         users.patience.as_ref().map_or(Ok(()), |patience| law(patience, key))
     }
+}
+
+fn carries_media(transport: &Transport) -> bool {
+    let Transport::Other(other) = transport else { return false };
+    let transports = dumbbell_transport::registry::list();
+    transports.iter().any(|info| info.name == other.transport && info.controllers == "media")
 }
 
 fn check_link(link: &crate::config::Link) -> Result<(), RunError> {

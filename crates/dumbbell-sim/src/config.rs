@@ -2,7 +2,10 @@
 //! bytes, every default filled in, every name turned into an index. Python validates the user's
 //! scenario and writes this; [`Config::check`] repeats what would otherwise make the engine misbehave.
 
+use std::sync::Arc;
+
 use dumbbell_cc::EcnMode;
+use dumbbell_transport::rtp::source::SourceConfig;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -444,6 +447,8 @@ pub enum Traffic {
     /// On one connection: request of `request` bytes, response of `response` bytes, think time
     /// (seconds), again. The flow's direction carries the responses.
     RequestResponse { request: Law, response: Law, think: Law },
+    /// What an encoder makes, for a transport that carries media.
+    Media(Arc<SourceConfig>),
 }
 
 /// `count` users at one place who think, connect, transfer a file to a destination, think again.

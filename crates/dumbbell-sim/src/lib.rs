@@ -13,6 +13,7 @@ mod histogram;
 mod impairment;
 mod invariant;
 mod link;
+mod media;
 mod output;
 mod pipe;
 mod probe;
@@ -28,6 +29,6 @@ mod users;
 pub use config::Config;
 pub use output::{
     Column, DropsByReason, Effective, EffectiveController, EffectiveOther, EffectiveTcp,
-    FlowSummary, LinkSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
+    FlowSummary, LinkSummary, MediaSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
 };
 pub use run::{CustomControllers, NoCustomControllers, Progress, RunError, run};

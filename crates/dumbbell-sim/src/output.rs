@@ -52,6 +52,7 @@ impl Table {
 ///   interval), queue_delay_max_ms, drops, marks, sce_marks (cumulative), capacity_bps
 /// - `queue_series`: t, link, name, value (the queue's own variables)
 /// - `probe_samples`: t (sent), probe, delay_ms (RTT of a ping, one-way delay otherwise)
+/// - `frames`: t (captured), flow, delay_ms (until complete, NaN if lost), bytes (where flows carry media)
 /// - `completions`: flow, start_s, bytes, duration_s
 /// - `flow_rtt_cdf`: flow, rtt_ms, fraction; `queue_delay_cdf`: link, delay_ms, fraction
 /// - `capture`: t_ns (U64), link, flow, event, kind, ip_bytes, payload, seq, ack, flags,
@@ -113,7 +114,24 @@ pub struct FlowSummary {
     pub ecn_failed: u64,
     pub connections: u64,
     pub completed: u64,
+    /// Of a flow that carries media.
+    pub media: Option<MediaSummary>,
     pub effective: Effective,
+}
+
+/// Frames captured in the summary's window.
+#[derive(Clone, Debug, Serialize)]
+pub struct MediaSummary {
+    pub frames: u64,
+    /// Of which never arrived, or not whole; those under way at the end are not counted.
+    pub lost_frames: u64,
+    /// From capture to the last packet's arrival.
+    pub frame_delay_ms: Quantiles,
+    /// A frame shown for at least `max(3 * mean, mean + 150 ms)` (webrtc-stats), and their times.
+    pub freezes: u64,
+    pub freeze_s: f64,
+    /// Of whole frames, without headers.
+    pub media_rate_bps: f64,
 }
 
 /// What an end point really ran with.

@@ -147,7 +147,7 @@ fn ms(ns: f64) -> f64 {
     ns / 1e6
 }
 
-fn quantiles(histogram: &Histogram) -> Quantiles {
+pub(crate) fn quantiles(histogram: &Histogram) -> Quantiles {
     Quantiles {
         mean: histogram.mean().map(ms),
         p50: histogram.quantile(0.50).map(ms),
@@ -452,6 +452,7 @@ impl Engine<'_> {
             ecn_failed: stats.ecn_failed,
             connections: entry.connections,
             completed: durations.len() as u64 + entry.completed,
+            media: self.media_summary(index),
             effective: effective(entry),
         }
     }
@@ -562,6 +563,7 @@ impl Engine<'_> {
         tables.push(("queue_delay_cdf", cdf_table("link", "delay_ms", &link_names, delays)));
         tables.push(("completions", self.completions(flow_names.clone())));
         tables.push(("probe_samples", self.probe_samples()));
+        tables.extend(self.frames_table().map(|frames| ("frames", frames)));
         if let Some(users) = self.user_recorder.take() {
             tables.extend(users.tables());
         }

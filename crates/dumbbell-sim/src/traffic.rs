@@ -47,6 +47,7 @@ impl Engine<'_> {
                 self.open(index, 0);
             }
             Traffic::Size { bytes } => self.open(index, *bytes),
+            Traffic::Media(_) => self.open(index, 0),
             Traffic::Poisson { rate_hz, size } => {
                 if entry.source.count > 0 {
                     let bytes = (entry.source.stream.draw(size) as u64).max(1);
