@@ -78,6 +78,14 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         ),
         time("queue_delay", 20, 0, "delay of that queue that slows it (RTP_QDELAY_TH: 20 ms)"),
         fraction("queue_scale", 0.95, "factor that does (TARGET_RATE_SCALE_RTP_QDELAY: 0.95)"),
+        time(
+            "discard_delay",
+            0,
+            0,
+            "delay of that queue from which on it is emptied; 0: never (section 4.1.3 leaves it \
+             open; reference implementation: 100 ms)",
+        )
+        .default_where("rate_control", "reference", 100_000_000),
         ParamInfo::new(
             "min_pacing_rate",
             "rate",
@@ -132,6 +140,7 @@ pub(in crate::rtp) struct Scream {
     beta_ecn: f64,
     timeout_factor: f64,
     min_pacing_rate: f64,
+    discard_delay: Nanos,
 
     base: BaseDelay,
     trend: DelayTrend,
@@ -166,6 +175,7 @@ impl Scream {
             beta_ecn: params.number("beta_ecn"),
             timeout_factor: params.number("timeout_factor"),
             min_pacing_rate: params.number("min_pacing_rate"),
+            discard_delay: params.time("discard_delay"),
             base: BaseDelay::new(params.time("base_window")),
             trend: DelayTrend::new(params.number("delay_weight")),
             target: TargetDelay::new(params),
@@ -325,6 +335,10 @@ impl MediaController for Scream {
     fn window(&self) -> Option<u64> {
         let slack = if self.queueing <= self.target.seconds() { self.mss } else { 0.0 };
         Some((self.cwnd + slack) as u64)
+    }
+
+    fn max_queue_delay(&self) -> Option<Nanos> {
+        (self.discard_delay > 0).then_some(self.discard_delay)
     }
 
     fn take_calculated(&mut self) -> Option<f64> {

@@ -230,6 +230,15 @@ fn reference_rule_moves_towards_the_throughput() {
     assert_eq!(rate.get(), 1e6);
 }
 
+/// Only the reference implementation empties a queue that is 100 ms old.
+#[test]
+fn a_stale_queue_is_left_or_emptied() {
+    for (rule, delay) in [("rfc", None), ("reference", Some(100 * MS))] {
+        let built = controller("scream", json!({"rate_control": rule}));
+        assert_eq!(built.max_queue_delay(), delay);
+    }
+}
+
 /// Rate and window go together where another flow's share sets the rate (RFC 8699).
 #[test]
 fn a_rate_that_is_set_takes_the_window_along() {
