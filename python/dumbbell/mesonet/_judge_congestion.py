@@ -11,9 +11,11 @@ import pandas as pd
 from dumbbell._errors import UsageError
 from dumbbell.analysis.effects import MainEffects, main_effects
 from dumbbell.mesonet._measured import (
+    ALGORITHM,
     CONDITION,
     FACTOR_OF_SAME,
     PRACTICAL,
+    UNLIKE,
     Experiments,
     Judged,
     Measured,
@@ -96,7 +98,7 @@ def same_causes(experiments: Experiments) -> Judged:
     if not of:
         extents = "; ".join(f"{m.experiment} has {m.extent}" for m in there)
         raise UsageError(f"effects need all {CONDITIONS} conditions: {extents}")
-    parts = []
+    parts, reasons = [], []
     for m in of:
         ours = congestion_effects(m).table.set_index("factor")
         theirs = published_effects(m.experiment).table.set_index("factor")
@@ -115,7 +117,35 @@ def same_causes(experiments: Experiments) -> Judged:
             effect, margin = ours["effect"][name], ours["margin"][name]
             text = f"{m.experiment}: {name} {effect:+.3f} (margin {margin:.3f})"
             parts.append(Part(f"no effect of {name} {here}", abs(effect) <= margin, text))
-    return Judged(parts, of, [m.unlike() for m in of])
+            if abs(effect) > margin:
+                reasons.append(_by_algorithm(m, name))
+        reasons += [_span(m), m.unlike()]
+    return Judged(parts, of, reasons)
+
+
+def _by_algorithm(m: Measured, factor: str) -> str:
+    """Effect of a factor with each algorithm, largest first."""
+    low, high = factor_levels(m.experiment)[factor]
+    logs = m.runs.assign(log=np.log10(m.runs[m.rate].where(m.runs[m.rate] > 0)))
+    means = logs.groupby([ALGORITHM, factor])["log"].mean().unstack()
+    effects = (means[high] - means[low]).sort_values(ascending=False)
+    shown = ", ".join(f"{name} {effect:+.2f}" for name, effect in effects.items())
+    return f"{m.experiment}: effect of {factor} by algorithm: {shown}"
+
+
+def _span(m: Measured) -> str:
+    """How far apart rates are, if that is much less than in the study."""
+    rates = m.congestion.table["value"]
+    least, greatest = RETRANSMISSION_RATES[m.experiment]
+    if not (least > 0 and rates.min() > 0):
+        return ""
+    here, there = rates.max() / rates.min(), greatest / least
+    if here * UNLIKE > there:
+        return ""
+    return (
+        f"the rates of {m.experiment} are within a factor of {here:.1f} here, of {there:.0f} in "
+        "the study, so that small effects count for more"
+    )
 
 
 def _largest(effects: pd.Series) -> list[str]:

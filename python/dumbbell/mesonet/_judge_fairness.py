@@ -88,7 +88,12 @@ def _indexes(experiments: Experiments) -> tuple[list[Measured], list[Coexistence
         else:
             of.append(m)
             found.append(coexisting)
-            reasons.append(m.unlike())
+            low, high = m.windows([*m.least_congested(1)])
+            reasons += [
+                f"{m.experiment}: an active flow's window is {low:.0f} to {high:.0f} packets in "
+                "the mean of a condition, and HSTCP is TCP up to 31",
+                m.unlike(),
+            ]
     if not of:
         raise UsageError("; ".join(reasons))
     return of, found, reasons

@@ -286,10 +286,11 @@ def three_groups(experiments: Experiments) -> Judged:
     from sklearn.metrics import adjusted_rand_score
 
     of = experiments.those("2a", "2c")
-    parts = []
+    parts, reasons = [], []
     for m in of:
         found = goodput_components(m)
         scores = found.scores.iloc[:, :2]
+        reasons += [_only_short_files(m, found), m.unlike()]
         slow, fast = m.by_condition([m.rate])["x3"].agg(["min", "max"])
         low = found.levels["x3"].astype(float) == slow
         long_delay = found.levels["x2"].astype(float) > 1
@@ -317,7 +318,20 @@ def three_groups(experiments: Experiments) -> Judged:
                     f"{m.experiment}: {first} explains {100 * explained.max():.0f} % within {name}",
                 )
             )
-    return Judged(parts, of, [m.unlike() for m in of])
+    return Judged(parts, of, reasons)
+
+
+def _only_short_files(m: Measured, found: Components) -> str:
+    """What the components are of, where larger files are missing."""
+    large = set(group_numbers(*LARGE_FILES))
+    if any(name.partition(".g")[2] in large for name in found.loadings.index):
+        return ""
+    explained = found.explained["PC1"]
+    return (
+        f"{m.experiment}: no movies and no service packs are completed in enough conditions to be "
+        f"among the goodputs, and of those of shorter files {explained.idxmax()} explains most, "
+        f"{100 * explained.max():.0f} % of the first component"
+    )
 
 
 def _explained(scores: pd.DataFrame, levels: pd.DataFrame) -> pd.Series:

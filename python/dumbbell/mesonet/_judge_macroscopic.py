@@ -244,12 +244,23 @@ def reno_under_congestion(experiments: Experiments) -> Judged:
             reasons.append(m.why(error))
     if not parts:
         raise UsageError("; ".join(filter(None, reasons)))
+    for m in of:
+        if any(_is_advantage(part, m) and not part.holds for part in parts):
+            low, high = m.windows(m.most_congested(6))
+            reasons.append(
+                f"{m.experiment}: there an active flow's window is {low:.0f} to {high:.0f} packets "
+                "in the mean (the triggers of BIC and Scalable are 14 and 16)"
+            )
     if any(part.name.startswith("FAST") and not part.holds for part in parts):
         reasons.append(
             "flows that recover from losses of the initial slow start, or are in slow start after "
             "a timeout, count as in normal mode, those of FAST too"
         )
     return Judged(parts, of, reasons)
+
+
+def _is_advantage(part: Part, m: Measured) -> bool:
+    return part.name.startswith("no advantage") and part.name.endswith(f"in {m.experiment}")
 
 
 def _modes(m: Measured) -> list[Part]:

@@ -209,7 +209,7 @@ def close_losses(measured: Latencies) -> Judged:
     least = min(linux, key=linux.__getitem__)
     reason = (
         f"Linux's BIC, which ends its search with a segment in five round trips, has "
-        f"{linux[least]:.2f} at 1/{least}; the paper's, which is in its place because of F17, "
+        f"{linux[least]:.2f} at 1/{least}, but the paper's, which is in its place because of F17, "
         "halves its way to the maximum"
     )
     return Judged([part], (), (reason,))
@@ -327,7 +327,7 @@ def fast_is_fast(measured: Latencies) -> Judged:
     )
     reason = (
         "on the longest path H-TCP, whose growth is by time, is before FAST, which adds at most "
-        "half of alpha a round trip; and FAST-AT's alpha falls there from 200 to 20"
+        "half of alpha a round trip, and before FAST-AT, whose alpha falls there from 200 to 20"
     )
     return Judged(parts, (), (reason,))
 
@@ -342,7 +342,7 @@ def bic_recovers_last(measured: Latencies) -> Judged:
             Part(
                 "longest",
                 means[BIC] > next_,
-                f"recovery latency: {_listing(means)} s; published 71.3",
+                f"recovery latency: {_listing(means)} s (published for bic: 71.3)",
             ),
             Part("by far", means[BIC] >= BY_FAR * next_),
         ],

@@ -39,6 +39,8 @@ FACTOR_OF_SAME = 1.25
 FAST, FAST_AT, TCP = "fast", "fast-at", "tcp"
 RATES = {"1": "tp2.y6", "2": "y10"}
 """Retransmission rate, which orders conditions: with jumbo files in experiment 1."""
+HIGH_THRESHOLD = ("1a", "2a", "2c")
+"""Experiments without a bound of the initial slow start."""
 UNLIKE = 3.0
 """Factor from which greatest and least retransmission rates, and the number of calm conditions, are
 unlike the study's."""
@@ -216,11 +218,19 @@ class Measured:
                     f"have a retransmission rate of {bound:.2g} or less, there {many}"
                 )
         elif rates.min() > UNLIKE * max(least, NO_LOSS):
+            start = ", since a slow start without a threshold overflows the smaller buffers"
             texts.append(
                 f"no condition of {self.experiment} is as calm as in the study: the least "
                 f"retransmission rate is {rates.min():.2g}, there {least:.2g}"
+                f"{start if self.experiment in HIGH_THRESHOLD else ''}"
             )
         return "; ".join(texts)
+
+    def windows(self, conditions: Sequence[int]) -> tuple[float, float]:
+        """Least and greatest mean over algorithms of an active flow's window in these conditions of
+        experiment 2, packets."""
+        means = self.within(conditions).groupby(CONDITION)["y8"].mean()
+        return float(means.min()), float(means.max())
 
     def _order(self) -> list[int]:
         there = set(self.frame[CONDITION])
