@@ -137,7 +137,7 @@ fn efcm_gives_all_the_mean_window() {
 /// stays as it is when one joins or leaves.
 #[test]
 fn ctrltcp_shares_by_priority() {
-    let group = group("ctrltcp", &json!({}));
+    let group = group("ctrltcp", &json!({"burst": 0}));
     let params = json!({"initial_ssthresh": 40});
     let mut members =
         vec![member(&group, "reno", &params, 1.0, 40), member(&group, "reno", &params, 3.0, 10)];
@@ -163,6 +163,23 @@ fn ctrltcp_shares_by_priority() {
     members[0].cc.on_recovery_exit(0);
     rounds(&mut members, 10);
     assert!((38..=40).contains(&sum(&members)), "{:?}", segments(&members));
+}
+
+/// Islam, Welzl, ANRW 2016: whoever gets a larger share does not send it as one burst, but with the ACKs.
+#[test]
+fn ctrltcp_keeps_the_ack_clock() {
+    let group = group("ctrltcp", &json!({}));
+    let mut members = avoiding(&group, 1);
+    members.push(member(&group, "reno", &json!({}), 1.0, 10));
+    // Its share is 20. It begins with an initial window, and each ACK of one segment adds one and four.
+    assert_eq!(segments(&members), [20, 10]);
+    let mut windows = vec![];
+    for _ in 0..3 {
+        let ack = members[1].event(u64::from(MSS));
+        members[1].cc.on_ack(&ack);
+        windows.push(members[1].segments());
+    }
+    assert_eq!(windows, [15, 20, 20]);
 }
 
 #[test]
@@ -373,7 +390,7 @@ fn the_flow_state_exchange_shares_windows() {
         vec![member(&group, "reno", &params, 1.0, 30), member(&group, "reno", &params, 2.0, 30)];
     // The first growth divides the 61 segments that there are now.
     members[0].round(30);
-    assert_eq!(segments(&members), [20, 40]);
+    assert_eq!(segments(&members), [20, 41]);
     lose(&mut members[1]);
     assert_eq!(segments(&members), [10, 20]);
     // For two round trips after that the sum stays as it is.

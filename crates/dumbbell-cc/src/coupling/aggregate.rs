@@ -62,11 +62,11 @@ pub(super) fn lend_option(default: bool) -> ParamInfo {
     )
 }
 
-pub(super) fn burst_option() -> ParamInfo {
+pub(super) fn burst_option(default: u64) -> ParamInfo {
     ParamInfo::new(
         "burst",
         "segments",
-        0,
+        default,
         (0.0, 1000.0),
         "most by which an ACK may raise a member's window beyond what it acknowledges, so that a share that \
          has become larger is not sent as one burst; 0: no limit",
@@ -203,17 +203,15 @@ impl Aggregate {
     }
 
     /// A member's share in bytes. Shares are whole segments and add up to those of the window, except
-    /// that nobody has less than one.
+    /// that nobody has less than one: rounded are their sums, not they.
     fn share(&self, member: &Member) -> u64 {
         if !member.counts() {
             return member.mss;
         }
         let segments = (self.cwnd / member.mss as f64).floor();
-        let end = |weight: f64| (segments * (weight / self.weights)).floor() as u64;
-        // The last share ends where the window does, whatever the sums' last digits say.
-        let last = member.before + member.weight >= self.weights * (1.0 - 1e-12);
-        let upper = if last { segments as u64 } else { end(member.before + member.weight) };
-        upper.saturating_sub(end(member.before)).max(1) * member.mss
+        let end = |weight: f64| (segments * (weight / self.weights)).round() as u64;
+        let (from, to) = (end(member.before), end(member.before + member.weight));
+        to.saturating_sub(from).max(1) * member.mss
     }
 
     fn share_of_ssthresh(&self, member: &Member) -> u64 {

@@ -27,7 +27,7 @@ pub(crate) fn info() -> CouplingInfo {
         lend_option(true),
     ];
     options.extend(keep_options());
-    options.push(burst_option());
+    options.push(burst_option(0));
     CouplingInfo {
         name: NAME,
         summary: "congestion manager: one window for all connections, divided by a scheduler",

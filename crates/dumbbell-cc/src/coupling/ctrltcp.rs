@@ -4,7 +4,9 @@
 //!
 //! Islam, Welzl, Hiorth, Hayes, Armitage, Gjessing, "ctrlTCP: Reducing latency through coupled,
 //! heterogeneous multi-flow TCP congestion control", IEEE INFOCOM workshops 2018; draft-welzl-tcp-ccc.
-//! Details are a reconstruction: by how much members grow together is an option.
+//! Details are a reconstruction: by how much members grow together is an option, and how a share that
+//! has become larger is spread over the ACKs (Islam, Welzl, "Start me up: Determining and sharing TCP's
+//! initial congestion window", ANRW 2016, keeps the ACK clock).
 
 use super::CouplingInfo;
 use super::aggregate::{Aggregate, Restart, Rules, Steers, burst_option, lend_option};
@@ -28,7 +30,7 @@ pub(crate) fn info() -> CouplingInfo {
                  together grow as one connection (reconstruction)",
             ),
             lend_option(false),
-            burst_option(),
+            burst_option(4),
         ],
     }
 }

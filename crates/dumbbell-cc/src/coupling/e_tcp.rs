@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "e-tcp";
 pub(crate) fn info() -> CouplingInfo {
     let mut options = vec![lend_option(true)];
     options.extend(keep_options());
-    options.push(burst_option());
+    options.push(burst_option(0));
     CouplingInfo {
         name: NAME,
         summary: "ensemble TCP: equal shares of one window; together as aggressive as one connection",

@@ -28,7 +28,7 @@ pub(crate) fn info() -> CouplingInfo {
                  sum. A timeout takes the member's part of the sum in either case (reconstruction)",
             ),
             lend_option(false),
-            burst_option(),
+            burst_option(0),
         ],
     }
 }

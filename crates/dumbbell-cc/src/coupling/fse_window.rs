@@ -64,7 +64,7 @@ impl Member {
     }
 
     fn bytes(&self) -> u64 {
-        let segments = (self.window / self.mss as f64 + 1e-9).floor();
+        let segments = (self.window / self.mss as f64).round();
         segments.max(1.0) as u64 * self.mss
     }
 }

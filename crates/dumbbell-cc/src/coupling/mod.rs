@@ -35,7 +35,8 @@ pub struct CouplingInfo {
 
 /// All kinds of coupling with their options, in the order of their names.
 pub fn list() -> Vec<CouplingInfo> {
-    let mut all: Vec<_> = [fse::info(), observe::info()].into_iter().chain(window::list()).collect();
+    let mut all: Vec<_> =
+        [fse::info(), observe::info()].into_iter().chain(window::list()).collect();
     all.sort_by_key(|info| info.name);
     all
 }
