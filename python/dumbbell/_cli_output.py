@@ -177,6 +177,36 @@ def _print_flows_and_links(summary: Mapping[str, Any]) -> None:
             ],
         )
     )  # fmt: skip
+    media = [(flow["id"], flow["media"]) for flow in summary["flows"] if flow.get("media")]
+    if media:
+        out.print(
+            table(
+                "Media",
+                [
+                    "<flow",
+                    "frames",
+                    "lost",
+                    "rate\nMbit/s",
+                    "delay p50\nms",
+                    "p95",
+                    "p99",
+                    "freezes",
+                    "frozen\ns",
+                ],
+                [
+                    [
+                        flow,
+                        str(own["frames"]),
+                        str(own["lost_frames"]),
+                        _mbit(own["media_rate_bps"]),
+                        *(_ms(own["frame_delay_ms"][q]) for q in ("p50", "p95", "p99")),
+                        str(own["freezes"]),
+                        _number(own["freeze_s"], 2),
+                    ]
+                    for flow, own in media
+                ],
+            )
+        )
     out.print(
         table(
             "Links",

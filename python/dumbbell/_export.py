@@ -15,6 +15,7 @@ TABLES = (
     "queue_series",
     "probe_samples",
     "completions",
+    "frames",
     "flow_rtt_cdf",
     "queue_delay_cdf",
     "capture",

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from dumbbell._errors import MissingExtraError, UsageError, show_value, suggest
 from dumbbell._plots_data import ResultLike, decimate
+from dumbbell._plots_media import media_panels
 from dumbbell._plots_panels import (
     TIME_AXIS,
     Panel,
     cdf_panels,
     completion_panel,
+    flow_styles,
     time_panels,
     warmup_s,
 )
@@ -92,8 +94,8 @@ def save_figure(made: Figure, path: str | Path) -> Path:
 
 
 def time_series_figure(result: ResultLike) -> Figure:
-    """Goodput, cwnd, RTT, queueing delay and probes, one above the other on one time axis."""
-    panels = time_panels(result)
+    """Goodput, cwnd, RTT, queueing delay, probes and media, one above the other."""
+    panels = [*time_panels(result), *media_panels(result, flow_styles(result.summary))]
     if not panels:
         raise UsageError("the run recorded nothing over time")
     made, axes = figure(len(panels), 1, (_WIDTH_IN, 0.9 + _PANEL_IN * len(panels)), sharex=True)

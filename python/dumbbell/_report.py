@@ -24,7 +24,14 @@ from dumbbell._plots_compare import (
     metrics_of,
 )
 from dumbbell._plots_data import ResultLike, flow_labels, number
-from dumbbell._plots_panels import cdf_panels, completion_panel, time_panels, warmup_s
+from dumbbell._plots_media import media_panels
+from dumbbell._plots_panels import (
+    cdf_panels,
+    completion_panel,
+    flow_styles,
+    time_panels,
+    warmup_s,
+)
 from dumbbell._report_findings import comparison_findings, run_findings
 from dumbbell._report_plotly import (
     Figure,
@@ -175,7 +182,7 @@ def _comparison(
 def _run(result: ResultLike, label: str, pixels: int) -> Run:
     summary = result.summary
     plots = []
-    over_time = time_panels(result)
+    over_time = [*time_panels(result), *media_panels(result, flow_styles(summary))]
     if over_time:
         reading = [(panel.title, panel.reading) for panel in over_time]
         warmup = warmup_s(summary)
@@ -230,6 +237,19 @@ def _tables(summary: Mapping[str, Any]) -> list[Table]:
         ]
         for flow in summary.get("flows") or []
     ]
+    media = [
+        [
+            labels[str(flow["id"])],
+            _count(own["frames"]),
+            _count(own["lost_frames"]),
+            number(own["media_rate_bps"] / 1e6),
+            *_quantiles(own["frame_delay_ms"]),
+            _count(own["freezes"]),
+            number(own["freeze_s"]),
+        ]
+        for flow in summary.get("flows") or []
+        if (own := flow.get("media"))
+    ]
     links = [
         [
             str(link["id"]),
@@ -261,6 +281,22 @@ def _tables(summary: Mapping[str, Any]) -> list[Table]:
                 "completion (s)",
             ],
             flows,
+        ),
+        _plain(
+            "Media",
+            [
+                "flow",
+                "frames",
+                "lost",
+                "media rate (Mbit/s)",
+                "frame delay mean (ms)",
+                "p50",
+                "p95",
+                "p99",
+                "freezes",
+                "frozen (s)",
+            ],
+            media,
         ),
         _plain("Links", ["link", "used (%)", *delay, "packets", "drops", "marks"], links),
         _plain("Probes", ["probe", "delay mean (ms)", "p50", "p95", "p99", "lost"], probes),

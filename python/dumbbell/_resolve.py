@@ -494,7 +494,8 @@ def _flows(
             traffic = users.traffic(flow, [way.hops() for way in several])
             common |= {"route": [], "reverse_route": [], "traffic": traffic}
         else:
-            common |= {**several[0].fields(), "traffic": traffic_config(flow)}
+            traffic = traffic_config(flow, scenario.directory, f"flows[{i}]")
+            common |= {**several[0].fields(), "traffic": traffic}
         if flow.loss is not None:
             common["loss"] = _loss(flow.loss)
         for n in range(flow.count):

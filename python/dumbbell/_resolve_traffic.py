@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from dumbbell._frame_trace import read_frames
 from dumbbell._scenario import Scenario
 from dumbbell._scenario_flows import (
     Bulk,
@@ -28,17 +30,24 @@ from dumbbell._scenario_laws import (
     UniformSize,
     UniformTime,
 )
+from dumbbell._scenario_media import Audio, Content, Media, Video
 from dumbbell._scenario_users import Destination, UserRecord, Users
 from dumbbell.mesonet._network import Hop
 
 
-def traffic_config(flow: Flow) -> dict[str, Any]:
-    """What a flow sends, if not users."""
+def traffic_config(flow: Flow, directory: Path, key: str) -> dict[str, Any]:
+    """What a flow sends, if not users. Raises ScenarioError."""
     if flow.size is not None:
         return {"kind": "size", "bytes": flow.size}
     match flow.traffic:
         case None | Bulk():
             return {"kind": "bulk"}
+        case Video() | Content() | Audio() as media:
+            return {
+                "kind": "media",
+                "source": _source(media, directory, f"{key}.traffic"),
+                "pauses_ns": [[pause.from_, pause.to] for pause in media.pauses],
+            }
         case SizeTraffic(bytes=size):
             return {"kind": "size", "bytes": size}
         case OnOff(on=on, off=off, rate=rate):
@@ -58,6 +67,39 @@ def traffic_config(flow: Flow) -> dict[str, Any]:
             }
         case Users():
             raise AssertionError("users need the ways to their destinations")
+
+
+def _source(media: Media, directory: Path, key: str) -> dict[str, Any]:
+    """A media source as the engine reads it."""
+    match media:
+        case Audio():
+            return {"model": "audio", "bps": float(media.rate), "interval_ns": media.interval}
+        case Content():
+            return {
+                "model": "content",
+                "fps": media.fps,
+                "max_bps": float(media.max_rate),
+                "frame_bytes": float(media.frame),
+                "change_probability": media.change,
+                "change_factor": list(media.factor),
+            }
+        case Video(trace=str() as trace):
+            levels = read_frames(directory / trace, key=f"{key}.trace", written=trace)
+            return {"model": "trace", "levels": levels, "update_ns": media.update}
+        case Video():
+            return {
+                "model": "video",
+                "fps": media.fps,
+                "min_bps": float(media.min_rate),
+                "max_bps": float(media.max_rate),
+                "update_ns": media.update,
+                "transient_change": media.transient_change,
+                "transient_frames": media.transient_frames,
+                "key_frame_bytes": float(media.key_frame),
+                "size_noise": media.size_noise,
+                "interval_noise": media.interval_noise,
+                "largest_step": media.largest_step,
+            }
 
 
 _AnyTime = ConstantTime | UniformTime | ExponentialTime | ParetoTime | EmpiricalTime

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from dumbbell._errors import suggest
 from dumbbell._scenario_laws import SizeLaw, TimeLaw
 from dumbbell._scenario_links import Loss
+from dumbbell._scenario_media import Audio, Content, Video
 from dumbbell._scenario_types import (
     Model,
     Name,
@@ -89,7 +90,16 @@ def _traffic(value: Any) -> Any:
 
 Traffic = Annotated[
     Annotated[
-        Bulk | SizeTraffic | OnOff | RateTraffic | Poisson | RequestResponse | Users,
+        Bulk
+        | SizeTraffic
+        | OnOff
+        | RateTraffic
+        | Poisson
+        | RequestResponse
+        | Users
+        | Video
+        | Content
+        | Audio,
         Field(discriminator="kind"),
     ],
     BeforeValidator(_traffic, json_schema_input_type=Any),
@@ -282,6 +292,8 @@ class Flow(Model):
             fail("tcp takes its options as keys of the flow", "options")
         if self.stop is not None and self.stop <= self.start:
             fail("expected a time after start", "stop")
+        if isinstance(self.traffic, Video | Content | Audio) and self.transport != "rtp":
+            fail(f'traffic of kind "{self.traffic.kind}" needs transport = "rtp"', "traffic")
         if isinstance(self.to, tuple) and not isinstance(self.traffic, Users):
             fail('only traffic of kind "users" has more than one destination', "to")
         return self
@@ -292,6 +304,10 @@ class Flow(Model):
             fail(f"{self.transport} has no congestion controller", key)
         if isinstance(self.traffic, Users | RequestResponse):
             fail(f'traffic of kind "{self.traffic.kind}" needs transport = "tcp"', "traffic")
+        media = self.traffic is None or isinstance(self.traffic, Bulk | Video | Content | Audio)
+        if self.transport == "rtp" and (self.size is not None or not media):
+            key = "traffic" if self.size is None else "size"
+            fail('rtp carries traffic of kind "video", "content" or "audio"', key)
         for key in sorted(self.model_fields_set & _OF_TCP):
             fail("only tcp has it", key, value=getattr(self, key))
 

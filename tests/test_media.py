@@ -1,0 +1,145 @@
+"""Flows that carry media: sources, frames, presets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dumbbell._core", reason="the engine is not built")
+pytest.importorskip("pyarrow", reason="tables are an extra")
+
+from dumbbell import ScenarioError, run
+from dumbbell._frame_trace import read_frames
+from dumbbell._plots_data import columns
+from dumbbell._plots_media import media_panels
+from dumbbell._plots_panels import flow_styles
+from dumbbell._run import presets
+from dumbbell._scenario import Scenario
+
+PATH = {
+    "rate": "1Mbit",
+    "rtt": "100ms",
+    "overhead": "none",
+    "queue": {"kind": "fifo", "limit": "37500B"},
+}
+
+
+def media(traffic: Any, **flow: Any) -> dict[str, Any]:
+    flows = [{"id": "media", "transport": "rtp", "traffic": traffic, **flow}]
+    return {"duration": "20s", "path": PATH, "flows": flows}
+
+
+def test_audio_arrives_as_it_is_sent() -> None:
+    # 20 kbit/s every 20 ms: 50 bytes, 90 with RTP, UDP and IP. 0.72 ms at 1 Mbit/s, 50 ms of way.
+    result = run(media("audio"))
+    frames = columns(result, "frames")
+    assert np.allclose(np.diff(frames["t"]), 0.02)
+    assert set(frames["bytes"]) == {50}
+    assert frames["delay_ms"] == pytest.approx(50.72)
+    [flow] = result.summary["flows"]
+    own = flow["media"]
+    # Captured by 20 s less 50.72 ms: at 0, 20, ..., 19940 ms.
+    assert own["frames"] == 998
+    assert own["lost_frames"] == own["freezes"] == 0
+    assert own["media_rate_bps"] == pytest.approx(20e3, rel=0.004)
+    # Reports of 26 packets (28 + 20 + 52 bytes) every 50 ms.
+    assert flow["sent_answers"] == 398
+
+
+def test_what_is_delivered_is_whole_frames_and_parts_of_lost_ones() -> None:
+    result = run(media("video") | {"flows": [
+        {"id": "media", "transport": "rtp", "traffic": "video", "loss": 0.02}
+    ]})  # fmt: skip
+    frames = columns(result, "frames")
+    whole = frames["bytes"][np.isfinite(frames["delay_ms"])].sum()
+    [flow] = result.summary["flows"]
+    assert whole <= flow["delivered_bytes"] <= frames["bytes"].sum() + 20_000
+    lost = int(np.isnan(frames["delay_ms"]).sum())
+    assert lost == flow["media"]["lost_frames"] > 0
+    # A frame is lost if one of its packets is: fewer frames than packets.
+    assert lost <= flow["dropped_packets"]
+    assert flow["media"]["frames"] == len(frames["t"])
+
+
+def test_no_frames_in_a_pause() -> None:
+    result = run(media({"kind": "video", "pauses": [{"from": "5s", "to": "15s"}]}))
+    t = columns(result, "frames")["t"]
+    assert not ((t > 5) & (t < 15)).any()
+    assert (t >= 15).sum() == pytest.approx(150, abs=20)
+    # The pause is no freeze.
+    assert result.summary["flows"][0]["media"]["freeze_s"] < 5
+
+
+def test_frames_of_a_file_are_played(tmp_path: Path) -> None:
+    # Two frames of 100, of 140 and of 800 kbit/s, 25 a second. NADA's least rate, 150 kbit/s of IP
+    # packets, leaves 142 kbit/s without headers of 40 bytes.
+    (tmp_path / "frames.csv").write_text(
+        "rate,interval,bytes\n# a comment\n100e3,0.04,400\n100e3,0.04,600\n"
+        "140e3, 0.04, 600\n140e3, 0.04, 800\n800e3,0.04,4000\n800e3,0.04,4000\n"
+    )
+    scenario = media({"kind": "video", "trace": "frames.csv"}, cc="nada")
+    result = run(Scenario.from_dict(scenario, directory=tmp_path))
+    frames = columns(result, "frames")
+    assert frames["bytes"][:2].tolist() == [600, 800]
+    assert set(frames["bytes"]) == {600, 800}
+    assert np.allclose(np.diff(frames["t"]), 0.04)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "at least one frame"),
+        ("1,2\n", "line 1"),
+        ("100,0.04,500\n100,0,500\n", "line 2"),
+        ("100,0.04,500\n200,0.04,500\n200,0.04,500\n", "as many frames"),
+        ("100,0.04,nan\n", "line 1"),
+    ],
+)
+def test_a_malformed_file_of_frames_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "frames.csv"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=message):
+        read_frames(path, key="traffic.trace", written="frames.csv")
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ({"traffic": "video"}, 'needs transport = "rtp"'),
+        ({"transport": "rtp", "size": "1MB"}, "rtp carries traffic"),
+        ({"transport": "rtp", "traffic": {"kind": "rate", "rate": "1Mbit"}}, "rtp carries traffic"),
+        ({"transport": "rtp", "traffic": {"kind": "video", "max_rate": "1kbit"}}, "min_rate"),
+        ({"transport": "rtp", "traffic": {"kind": "video", "trace": "x", "fps": 5.0}}, "fps"),
+        ({"transport": "rtp", "traffic": {"kind": "content", "factor": [9.0, 2.0]}}, "ascending"),
+        (
+            {"transport": "rtp", "traffic": {"kind": "audio", "pauses": [
+                {"from": "5s", "to": "6s"}, {"from": "5s", "to": "7s"}]}},
+            "one after the other",
+        ),
+        ({"transport": "rtp", "cc": "cubic"}, "cubic"),
+    ],
+)  # fmt: skip
+def test_wrong_sources_are_refused(flow: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        run({"duration": "1s", "path": PATH, "flows": [flow]})
+
+
+@pytest.mark.parametrize("name", [name for name in presets() if name.startswith("rmcat")])
+def test_presets_of_rfc_8867(name: str) -> None:
+    scenario = Scenario.load(presets()[name])
+    # RFC 8867: ends of the sections' tables.
+    ends = {"5.1": 100, "5.2": 125, "5.3": 100, "5.5": 300, "5.7": 300}
+    assert scenario.duration == ends.get(name.removeprefix("rmcat-"), 120) * 10**9
+
+
+def test_panels_show_target_encoder_and_frames() -> None:
+    result = run(media("video"))
+    rate, delay = media_panels(result, flow_styles(result.summary))
+    target, encoder = rate.lines
+    assert target.label.endswith("target")
+    # 1 Mbit/s of IP packets at most, and less without headers.
+    assert 0.15 <= np.median(encoder.y) < np.median(target.y) <= 1.5
+    assert np.nanmin(delay.lines[0].y) >= 50
