@@ -13,7 +13,8 @@ impl Engine<'_> {
         let entry = &self.entries[entry];
         entry.transport.as_ref()?;
         let session = &self.sessions[entry.slot? as usize];
-        Some(join(session.sender.captured(), session.receiver.media()?))
+        let end = entry.window(self.end).1;
+        Some(join(session.sender.captured(), session.receiver.media()?, end))
     }
 
     /// Over the window of the flow's summary.
@@ -32,7 +33,7 @@ impl Engine<'_> {
                 None => lost += 1,
             }
         }
-        let found = freezes(&frames, from);
+        let found = freezes(&frames, from, to);
         let time = seconds(to - from);
         Some(MediaSummary {
             frames: count,

@@ -123,7 +123,7 @@ pub struct FlowSummary {
 #[derive(Clone, Debug, Serialize)]
 pub struct MediaSummary {
     pub frames: u64,
-    /// Of which never arrived, or not whole; those under way at the end are not counted.
+    /// Of which never arrived, or not whole. Those of the last second may be under way.
     pub lost_frames: u64,
     /// From capture to the last packet's arrival.
     pub frame_delay_ms: Quantiles,

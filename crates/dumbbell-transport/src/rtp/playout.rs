@@ -15,6 +15,8 @@ const MEAN_OF: usize = 30;
 const LEAST_FRAMES: usize = 5;
 const FACTOR: f64 = 3.0;
 const MARGIN: f64 = 150e6;
+/// So long a frame may be under way at the end.
+const UNDER_WAY: Nanos = 1_000_000_000;
 
 /// A frame at the sender; its index is its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,30 +56,35 @@ pub struct Freezes {
     pub seconds: f64,
 }
 
-/// All frames by number. Those behind the last completed one are still under way and left out.
-pub fn join(captured: &[Captured], record: &MediaRecord) -> Vec<Frame> {
+/// All frames by number, up to the `end` of the flow. Those captured in its last second may still be
+/// under way, and are left out if they and all behind them are not complete.
+pub fn join(captured: &[Captured], record: &MediaRecord, end: Nanos) -> Vec<Frame> {
     let mut frames: Vec<Frame> =
         captured.iter().map(|&captured| Frame { captured, delay: None }).collect();
-    let mut end = 0;
+    let mut known = captured.partition_point(|frame| frame.at.saturating_add(UNDER_WAY) <= end);
     for done in &record.completed {
         let number = done.number as usize;
         if let Some(frame) = frames.get_mut(number) {
             frame.delay = Some(done.at.saturating_sub(frame.captured.at));
-            end = end.max(number + 1);
+            known = known.max(number + 1);
         }
     }
-    frames.truncate(end);
+    frames.truncate(known);
     frames
 }
 
-/// Freezes among joined frames, from the time on. Pauses of the source are none.
-pub fn freezes(frames: &[Frame], from: Nanos) -> Freezes {
+/// Freezes among joined frames, from the time on until the `end`, which ends a last one where frames
+/// were captured in vain. Pauses of the source are none.
+pub fn freezes(frames: &[Frame], from: Nanos, end: Nanos) -> Freezes {
     let mut freezes = Freezes::default();
     let mut last: VecDeque<f64> = VecDeque::with_capacity(MEAN_OF);
     let mut shown_before: Option<Nanos> = None;
     let mut resumed = false;
-    for (frame, shown) in frames.iter().zip(shown_at(frames)) {
-        resumed |= frame.captured.resumed;
+    let in_vain = frames.last().is_some_and(|frame| frame.delay.is_none());
+    let last_one = in_vain.then_some((false, Some(end)));
+    let each = frames.iter().map(|frame| frame.captured.resumed).zip(shown_at(frames));
+    for (after_pause, shown) in each.chain(last_one) {
+        resumed |= after_pause;
         let Some(at) = shown else { continue };
         let Some(before) = shown_before.replace(at) else { continue };
         let duration = at.saturating_sub(before) as f64;
@@ -120,6 +127,7 @@ mod tests {
     use super::*;
 
     const MS: Nanos = 1_000_000;
+    const END: Nanos = 1_000_000 * MS;
 
     fn frame(at: Nanos, delay: Option<Nanos>) -> Frame {
         Frame { captured: Captured { at, bytes: 1000, resumed: false }, delay }
@@ -135,11 +143,11 @@ mod tests {
     /// in a row make a gap of 160 ms, four one of 200 ms.
     #[test]
     fn gap_is_a_freeze_from_mean_plus_150_ms() {
-        assert_eq!(freezes(&stream(100, 50..53), 0), Freezes::default());
-        assert_eq!(freezes(&stream(100, 50..54), 0), Freezes { count: 1, seconds: 0.2 });
+        assert_eq!(freezes(&stream(100, 50..53), 0, END), Freezes::default());
+        assert_eq!(freezes(&stream(100, 50..54), 0, END), Freezes { count: 1, seconds: 0.2 });
         // Before the time that counts; and with too few frames to tell the mean.
-        assert_eq!(freezes(&stream(100, 50..54), 3000 * MS), Freezes::default());
-        assert_eq!(freezes(&stream(100, 5..10), 0), Freezes::default());
+        assert_eq!(freezes(&stream(100, 50..54), 3000 * MS, END), Freezes::default());
+        assert_eq!(freezes(&stream(100, 5..10), 0, END), Freezes::default());
     }
 
     /// At 5 frames a second it lasts max(3 * 200, 200 + 150) = 600 ms.
@@ -149,8 +157,8 @@ mod tests {
             let delay = |i| if lost.contains(&i) { None } else { Some(10 * MS) };
             (0..50).map(|i| frame(i * 200 * MS, delay(i))).collect::<Vec<_>>()
         };
-        assert_eq!(freezes(&slow(20..21), 0).count, 0);
-        assert_eq!(freezes(&slow(20..22), 0), Freezes { count: 1, seconds: 0.6 });
+        assert_eq!(freezes(&slow(20..21), 0, END).count, 0);
+        assert_eq!(freezes(&slow(20..22), 0, END), Freezes { count: 1, seconds: 0.6 });
     }
 
     #[test]
@@ -159,12 +167,12 @@ mod tests {
         for frame in &mut frames[50..] {
             frame.captured.at += 20_000 * MS;
         }
-        assert_eq!(freezes(&frames, 0).count, 1);
+        assert_eq!(freezes(&frames, 0, END).count, 1);
         frames[50].captured.resumed = true;
-        assert_eq!(freezes(&frames, 0).count, 0);
+        assert_eq!(freezes(&frames, 0, END).count, 0);
         // Also if the first frame after it is lost.
         frames[50].delay = None;
-        assert_eq!(freezes(&frames, 0).count, 0);
+        assert_eq!(freezes(&frames, 0, END).count, 0);
     }
 
     /// A frame that comes after the next two is not shown: the gap goes to the next one.
@@ -172,9 +180,9 @@ mod tests {
     fn overtaken_frames_are_not_shown() {
         let mut frames = stream(60, 40..43);
         frames[43].delay = Some(190 * MS);
-        assert_eq!(freezes(&frames, 0), Freezes { count: 1, seconds: 0.2 });
+        assert_eq!(freezes(&frames, 0, END), Freezes { count: 1, seconds: 0.2 });
         frames[43].delay = Some(139 * MS);
-        assert_eq!(freezes(&frames, 0).seconds, 0.199);
+        assert_eq!(freezes(&frames, 0, END).seconds, 0.199);
     }
 
     #[test]
@@ -183,8 +191,22 @@ mod tests {
             (0..5).map(|i| Captured { at: i * 40, bytes: 10, resumed: false }).collect();
         let done = |number, at| Completed { number, at };
         let completed = vec![done(0, 5), done(3, 130), done(2, 140), done(77, 1)];
-        let delays: Vec<_> =
-            join(&captured, &MediaRecord { completed }).iter().map(|frame| frame.delay).collect();
-        assert_eq!(delays, [Some(5), None, Some(60), Some(10)]);
+        let record = MediaRecord { completed };
+        let delays = |end| -> Vec<_> {
+            join(&captured, &record, end).iter().map(|frame| frame.delay).collect()
+        };
+        assert_eq!(delays(200), [Some(5), None, Some(60), Some(10)]);
+        // After a second the last one is lost.
+        assert_eq!(delays(1000 * MS + 159).len(), 4);
+        assert_eq!(delays(1000 * MS + 160), [Some(5), None, Some(60), Some(10), None]);
+    }
+
+    /// Frames every 40 ms; after 4 s nothing comes any more.
+    #[test]
+    fn freeze_lasts_until_the_end() {
+        let frozen = freezes(&stream(250, 100..250), 0, 10_000 * MS);
+        // The last frame was shown at 99 * 40 + 100 ms.
+        assert_eq!(frozen, Freezes { count: 1, seconds: 5.94 });
+        assert_eq!(freezes(&stream(100, 0..0), 0, 10_000 * MS).count, 0);
     }
 }

@@ -113,7 +113,7 @@ fn frames_are_cut_and_paced() {
     assert_eq!(sizes, [1200, 1200, 1200, 1200, 200]);
     let gaps: Vec<_> = steady.windows(2).map(|w| w[1].0 - w[0].0).collect();
     assert_eq!(gaps, [4 * MILLISECOND; 4]);
-    let frames = join(captured, run.pair.receiver.media().unwrap());
+    let frames = join(captured, run.pair.receiver.media().unwrap(), run.now);
     assert_eq!(frames[100].captured.bytes, 4800);
     assert_eq!(frames[100].delay, Some(66 * MILLISECOND));
     // The rate of IP packets is the target, the bits of the first second's transient left out.
@@ -141,7 +141,7 @@ fn bytes_are_conserved() {
     let (total, known) = (run.forward.sent, log.received + log.lost);
     assert!(total - known < 40, "{total} {known}");
     assert!(log.lost.abs_diff(run.forward.lost) < 5);
-    let frames = join(run.pair.sender.captured(), run.pair.receiver.media().unwrap());
+    let frames = join(run.pair.sender.captured(), run.pair.receiver.media().unwrap(), run.now);
     for (number, frame) in frames.iter().enumerate() {
         let got: u32 = run
             .forward
@@ -228,7 +228,7 @@ fn stale_queue_is_discarded() {
     let keys = run.pair.sender.captured().iter().filter(|c| c.bytes == 13_500).count();
     // The first frame, and one for each second at most.
     assert!((15..=21).contains(&keys), "{keys}");
-    let frames = join(run.pair.sender.captured(), run.pair.receiver.media().unwrap());
+    let frames = join(run.pair.sender.captured(), run.pair.receiver.media().unwrap(), run.now);
     assert!(frames.iter().filter(|f| f.delay.is_none()).count() > 50);
     // Nothing waits much longer than a second and what is emptied once a second.
     assert!(frames.iter().filter_map(|f| f.delay).all(|delay| delay < 1300 * MILLISECOND));
@@ -243,8 +243,8 @@ fn outage_is_a_freeze() {
     });
     let mut run = Run::new(pair, path);
     run.until(10 * SECOND);
-    let frames = join(run.pair.sender.captured(), run.pair.receiver.media().unwrap());
-    let found = freezes(&frames, 0);
+    let frames = join(run.pair.sender.captured(), run.pair.receiver.media().unwrap(), run.now);
+    let found = freezes(&frames, 0, u64::MAX);
     assert_eq!(found.count, 1);
     assert!((found.seconds - 1.05).abs() < 0.05, "{}", found.seconds);
 }
@@ -327,8 +327,8 @@ proptest! {
             }
             prop_assert!(pair.sender.snapshot().in_flight >= 0.0);
         }
-        let frames = join(pair.sender.captured(), pair.receiver.media().unwrap());
-        freezes(&frames, 0);
+        let frames = join(pair.sender.captured(), pair.receiver.media().unwrap(), now);
+        freezes(&frames, 0, u64::MAX);
     }
 
     /// Absurd extremes of the clock.
