@@ -297,7 +297,7 @@ mod tests {
             check("gcc", json!({"estimator": "kalman"}), &reports);
             check("nada", json!({}), &reports);
             check("scream", json!({}), &reports);
-            check("scream", json!({"rate_control": "reference", "adapt_target": true}), &reports);
+            check("scream", json!({"rate_control": "rfc", "adapt_target": false}), &reports);
         }
     }
 }

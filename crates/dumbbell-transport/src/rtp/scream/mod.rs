@@ -28,7 +28,7 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         time("target_max", 400, 1, "greatest one among other flows (QDELAY_TARGET_HI: 0.4 s)"),
         ParamInfo::flag(
             "adapt_target",
-            false,
+            true,
             "aim at more delay where loss-based flows compete (section 4.1.2.3, which lets it be \
              off, as the reference implementation has it)",
         ),
@@ -56,9 +56,10 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         ),
         ParamInfo::choice(
             "rate_control",
-            &["rfc", "reference"],
-            "rfc",
-            "how the target rate moves: section 4.1.3, or as in the reference implementation",
+            &["reference", "rfc"],
+            "reference",
+            "how the target rate moves: as in the reference implementation, or by the pseudo-code \
+             of section 4.1.3, which does not compare it with the throughput",
         ),
         time("adjust_interval", 200, 1, "between updates of it (RATE_ADJUST_INTERVAL: 0.2 s)"),
         ParamInfo::new(
@@ -80,12 +81,12 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         fraction("queue_scale", 0.95, "factor that does (TARGET_RATE_SCALE_RTP_QDELAY: 0.95)"),
         time(
             "discard_delay",
-            0,
+            100,
             0,
             "delay of that queue from which on it is emptied; 0: never (section 4.1.3 leaves it \
              open; reference implementation: 100 ms)",
         )
-        .default_where("rate_control", "reference", 100_000_000),
+        .default_where("rate_control", "rfc", 0),
         ParamInfo::new(
             "min_pacing_rate",
             "rate",
