@@ -113,6 +113,32 @@ fn an_ensemble_is_as_aggressive_as_one_connection() {
     assert_eq!(segments(&eight), [1; 8]);
 }
 
+/// As of one connection, the window is cut once for all that was sent before a reduction: a loss that
+/// another member finds after the first has recovered is no new event, unless it was sent since.
+#[test]
+fn a_window_of_data_is_cut_for_once() {
+    let group = group("e-tcp", &json!({}));
+    let mut members = avoiding(&group, 3);
+    lose(&mut members[0]);
+    members[0].cc.on_recovery_exit(0);
+    assert_eq!(sum(&members), 20);
+    // It has not had an ACK since.
+    lose(&mut members[1]);
+    members[1].cc.on_recovery_exit(0);
+    assert_eq!(sum(&members), 20);
+    // 13 segments were in flight when it heard of the reduction, with its next ACK.
+    let flight = 13 * u64::from(MSS);
+    let ack = dumbbell_cc::Ack { snd_una: 0, snd_nxt: flight, ..members[2].event(0) };
+    members[2].cc.on_ack(&ack);
+    lose(&mut members[2]);
+    members[2].cc.on_recovery_exit(0);
+    assert_eq!(sum(&members), 20);
+    let ack = dumbbell_cc::Ack { snd_una: flight, snd_nxt: 2 * flight, ..ack };
+    members[2].cc.on_ack(&ack);
+    lose(&mut members[2]);
+    assert_eq!(sum(&members), 10);
+}
+
 /// EFCM: each connection has S_cwnd / N and S_ssthresh / N.
 #[test]
 fn efcm_gives_all_the_mean_window() {

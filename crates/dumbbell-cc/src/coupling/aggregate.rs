@@ -116,6 +116,9 @@ struct Member {
     reducing: bool,
     /// Reductions of the group that its controller knows.
     heard: u64,
+    /// First byte not acknowledged yet, and the first that was sent after the last reduction.
+    una: u64,
+    recover: u64,
     /// Bytes that bursts are limited to.
     allowed: u64,
 }
@@ -339,6 +342,8 @@ impl Sharing for Aggregate {
                 alone: false,
                 reducing: false,
                 heard: self.cuts,
+                una: 0,
+                recover: 0,
                 allowed: 0,
             },
         );
@@ -383,7 +388,12 @@ impl Sharing for Aggregate {
         if quiet != std::mem::replace(&mut member.quiet, quiet) {
             self.weigh();
         }
-        let Some(member) = self.members.get(&id).copied() else { return };
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.una = ack.snd_una;
+        if member.heard < self.cuts {
+            member.recover = ack.snd_nxt;
+        }
+        let member = *member;
         if member.alone {
             inner.on_ack(ack);
             let (own, share) = (inner.cwnd(), self.share(&member));
@@ -419,8 +429,11 @@ impl Sharing for Aggregate {
             return inner.on_congestion(event);
         }
         self.hear(id, event.now, inner);
-        // What is lost while a reduction goes on is part of the same event.
-        if self.episode.is_none() {
+        // What is lost while a reduction goes on is part of the same event; where all members are one
+        // connection, so is all that was sent before it.
+        let earlier = self.rules.steers == Steers::Whole
+            && (member.heard < self.cuts || member.una < member.recover);
+        if self.episode.is_none() && !earlier {
             let before = (self.cwnd, self.ssthresh);
             // As if all members had as much in flight.
             let inflight = match self.rules.steers {
