@@ -97,6 +97,7 @@ figures: build
 	$(BIN)/python docs/controller_figures.py
 	$(BIN)/python docs/queue_figures.py
 	$(BIN)/python docs/transport_figures.py
+	$(BIN)/python docs/coupling_picture.py
 
 # Pin what is newest today.
 constraints:
