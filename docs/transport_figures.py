@@ -48,6 +48,7 @@ LOADS = {
         f"Two RAP flows, {TEN_TEXT}",
         ("ipg_ms",),
         "inter-packet\ngap (ms)",
+        log=True,
     ),
     "tfrc": Load(
         [{"transport": "tfrc", "count": 2, "stagger": "20s"}],
@@ -61,7 +62,7 @@ LOADS = {
         [
             {"id": "plt", "transport": "plt"},
             {"id": "udp", "transport": "udp", "start": "20s", "stop": "40s",
-             "traffic": {"kind": "rate", "rate": "100Mbit", "chunk": 972}},
+             "traffic": {"kind": "rate", "rate": "100Mbit", "chunk": "972B"}},
         ],
         {
             "rate": "250Mbit",
@@ -119,6 +120,7 @@ def draw(name: str) -> None:
         own.plot(x, y, color=colour, linewidth=0.9, label=chosen.labels.get(variable, variable))
     if len(chosen.shown) > 1:
         own.legend(loc="upper right", frameon=False, ncols=2)
+        own.set_ylim(top=1.35 * own.get_ylim()[1])
     goodput.set_ylabel("goodput\n(Mbit/s)")
     delay.set_ylabel("queueing\ndelay (ms)")
     own.set_ylabel(chosen.axis)
