@@ -33,6 +33,7 @@ _MODULES = {
     "rtt-unfairness": "rtt_unfairness",
     "sce-mail": "sce_mail",
     "sce-pairs": "sce_pairs",
+    "window-sharing": "window_sharing",
 }
 
 
