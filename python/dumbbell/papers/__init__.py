@@ -29,6 +29,7 @@ _MODULES = {
     "pi2-control": "pi2_control",
     "response-functions": "response_functions",
     "rfc7928": "rfc7928",
+    "rmcat": "rmcat",
     "l4s-tests": "l4s_tests",
     "rtt-unfairness": "rtt_unfairness",
     "sce-mail": "sce_mail",
