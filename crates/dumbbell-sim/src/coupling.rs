@@ -38,6 +38,8 @@ struct Member {
     slot: Option<u32>,
     /// Group in whose exchange it is.
     joined: Option<u32>,
+    /// Of a session among connections: by which number its group knows it, and the rate it has set.
+    among_windows: Option<(u32, f64)>,
 }
 
 enum Sharing {
@@ -94,6 +96,7 @@ impl Coupling {
             coupled: true,
             slot: None,
             joined: None,
+            among_windows: None,
         };
         Ok(Self {
             sharing,
@@ -105,8 +108,26 @@ impl Coupling {
 
     /// Let a member be where it belongs; `rate` is its own at present, bits per second.
     fn settle(&mut self, index: usize, rate: f64) {
-        let Sharing::Rates(options, groups) = &mut self.sharing else { return };
         let member = &mut self.members[index];
+        let joining = Joining { priority: member.priority, rate, desired: member.desired };
+        let (options, groups) = match &mut self.sharing {
+            Sharing::Rates(options, groups) => (options, groups),
+            Sharing::Windows(groups) => {
+                let Some(group) = member.group.and_then(|group| groups.get(&group)) else { return };
+                match (member.slot, member.among_windows) {
+                    (Some(_), None) => {
+                        member.among_windows = group.join_rate(joining).map(|id| (id, rate));
+                    }
+                    (None, Some((id, _))) => {
+                        group.leave_rate(id);
+                        member.among_windows = None;
+                    }
+                    _ => {}
+                }
+                return;
+            }
+            Sharing::Nothing => return,
+        };
         let wanted = member.group.filter(|_| member.coupled && member.slot.is_some());
         if member.joined == wanted {
             return;
@@ -116,7 +137,6 @@ impl Coupling {
         }
         member.joined = wanted;
         if let Some(wanted) = wanted {
-            let joining = Joining { priority: member.priority, rate, desired: member.desired };
             groups.entry(wanted).or_insert_with(|| Fse::new(*options)).join(index as u32, joining);
         }
     }
@@ -133,6 +153,9 @@ impl Coupling {
             out("fse_rate", group.and_then(|group| group.rate(index)).unwrap_or(f64::NAN));
             out("fse_sum", group.map_or(f64::NAN, Fse::sum));
             out("fse_priority", member.priority);
+        }
+        if let Some((_, rate)) = member.among_windows {
+            out("fse_rate", rate);
         }
         if let Some(detector) = &self.detector {
             let estimate = detector.estimate(index as usize);
@@ -277,20 +300,28 @@ impl Engine<'_> {
 
     fn exchange_rates(&mut self, slot: u32, at: Membership) {
         let now = self.now;
-        let Coupling { sharing: Sharing::Rates(options, groups), members, .. } =
-            &mut self.couplings[at.coupling as usize]
-        else {
-            return;
-        };
+        let Coupling { sharing, members, .. } = &mut self.couplings[at.coupling as usize];
         let Some(sender) = self.sessions[slot as usize].sender.coupled() else { return };
         let Some(calculated) = sender.take_calculated() else { return };
         let member = &members[at.member as usize];
-        let Some(group) = member.joined.and_then(|joined| groups.get_mut(&joined)) else { return };
         let update = Update {
             rate: calculated.rate,
             desired: calculated.desired.min(member.desired),
             rtt: calculated.rtt,
         };
+        let (options, groups) = match sharing {
+            Sharing::Rates(options, groups) => (options, groups),
+            Sharing::Windows(groups) => {
+                let group = member.group.and_then(|group| groups.get(&group));
+                if let (Some(group), Some((id, _))) = (group, member.among_windows) {
+                    group.update_rate(now, id, update);
+                    self.take_rates(at, Some(slot));
+                }
+                return;
+            }
+            Sharing::Nothing => return,
+        };
+        let Some(group) = member.joined.and_then(|joined| groups.get_mut(&joined)) else { return };
         let (mut given, mut woken) = (0.0, Vec::new());
         for &(id, rate) in group.update(now, at.member, update) {
             given += rate;
@@ -311,6 +342,38 @@ impl Engine<'_> {
         }
         for other in woken {
             self.pump_session(other);
+        }
+    }
+
+    /// After an event at a member of a group of windows: set the rates of the sessions among them, and
+    /// send what they may then send, but for the session at `caller`, which is about to.
+    pub(crate) fn take_rates(&mut self, at: Membership, caller: Option<u32>) {
+        let now = self.now;
+        let Coupling { sharing: Sharing::Windows(groups), members, .. } =
+            &mut self.couplings[at.coupling as usize]
+        else {
+            return;
+        };
+        let mut woken = Vec::new();
+        for member in members {
+            let Some((id, given)) = &mut member.among_windows else { continue };
+            let group = member.group.and_then(|group| groups.get(&group));
+            let Some(rate) = group.and_then(|group| group.rate(*id)) else { continue };
+            let Some(slot) = member.slot else { continue };
+            // The caller has computed another rate since.
+            if rate == *given && caller != Some(slot) {
+                continue;
+            }
+            *given = rate;
+            if let Some(sender) = self.sessions[slot as usize].sender.coupled() {
+                sender.set_rate(now, rate);
+            }
+            if caller != Some(slot) {
+                woken.push(slot);
+            }
+        }
+        for slot in woken {
+            self.pump_session(slot);
         }
     }
 
@@ -344,9 +407,13 @@ fn check_member(entry: &Entry, config: &Config, sharing: &Sharing) -> Result<(),
         .transport
         .as_ref()
         .is_some_and(|transport| transport.build(&Ends::default()).sender.coupled().is_some());
+    let mixed = config.kind == coupling::FSE_WINDOW;
     let expected = match sharing {
         Sharing::Rates(..) if !rate => "a transport whose rate can be set",
-        Sharing::Windows(_) if entry.tcp().is_none() => "transport tcp",
+        Sharing::Windows(_) if mixed && entry.tcp().is_none() && !rate => {
+            "transport tcp, or one whose rate can be set"
+        }
+        Sharing::Windows(_) if !mixed && entry.tcp().is_none() => "transport tcp",
         _ => return Ok(()),
     };
     Err(fail_member(entry, format!("coupling of kind {}: expected {expected}", config.kind)))

@@ -8,7 +8,7 @@ use super::fse::{self, Fse, FseOptions, Joining, Update};
 use super::window::{Id, Sharing};
 use crate::{Ack, Congestion, Controller, IdleRestart, Nanos, ParamInfo, Params, Rto, Start, Undo};
 
-pub(crate) const NAME: &str = "fse-window";
+pub const NAME: &str = "fse-window";
 
 /// Round-trip time of a member that has none yet.
 const UNKNOWN_RTT: Nanos = 100_000_000;
@@ -24,7 +24,8 @@ pub(crate) fn info() -> CouplingInfo {
     ));
     CouplingInfo {
         name: NAME,
-        summary: "flow state exchange over windows: members share the sum of window / RTT by priority",
+        summary: "flow state exchange over windows: members share the sum of window / RTT by priority; \
+                  with flows whose rate can be set (media) beside them",
         source: "RFC 8699",
         shares: "window",
         options,
@@ -99,18 +100,23 @@ impl FseWindows {
         }
         let rate = member.rate(member.window + after as f64 - before as f64);
         let update = Update { rate: rate.max(1.0), desired: f64::INFINITY, rtt: member.rtt };
-        for &(other, rate) in self.fse.update(now, id, update) {
-            let Some(member) = self.members.get_mut(&other) else { continue };
-            let window = rate * member.rtt as f64 / 8e9;
-            if other != id && window < member.window {
-                // Or it would grow back in slow start.
-                member.ssthresh = member.ssthresh.min((window as u64).max(2 * member.mss));
-            }
-            member.window = window;
-        }
+        set_windows(&mut self.members, id, self.fse.update(now, id, update));
         if let Some(member) = self.members.get(&id) {
             inner.set_window(member.bytes(), member.ssthresh);
         }
+    }
+}
+
+/// Turn rates of members into windows, after an event at the member `at`.
+fn set_windows(members: &mut BTreeMap<Id, Member>, at: Id, rates: &[(Id, f64)]) {
+    for &(id, rate) in rates {
+        let Some(member) = members.get_mut(&id) else { continue };
+        let window = rate * member.rtt as f64 / 8e9;
+        if id != at && window < member.window {
+            // Or it would grow back in slow start.
+            member.ssthresh = member.ssthresh.min((window as u64).max(2 * member.mss));
+        }
+        member.window = window;
     }
 }
 
@@ -197,5 +203,22 @@ impl Sharing for FseWindows {
     fn window(&self) -> Option<f64> {
         let started = self.members.values().filter(|member| member.started);
         Some(started.map(|member| member.window).sum())
+    }
+
+    fn add_rate(&mut self, id: Id, joining: Joining) -> bool {
+        self.fse.join(id, joining);
+        true
+    }
+
+    fn update_rate(&mut self, now: Nanos, id: Id, update: Update) {
+        set_windows(&mut self.members, id, self.fse.update(now, id, update));
+    }
+
+    fn remove_rate(&mut self, id: Id) {
+        self.fse.leave(id);
+    }
+
+    fn rate(&self, id: Id) -> Option<f64> {
+        self.fse.rate(id)
     }
 }

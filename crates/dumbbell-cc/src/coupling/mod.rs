@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::ParamInfo;
 
+pub use fse_window::NAME as FSE_WINDOW;
 pub use window::Group;
 
 /// What is known of a kind of coupling before it is built.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
 
+use super::fse::{Joining, Update};
 use super::{CouplingInfo, cm, ctrltcp, e_tcp, efcm, fse_window, tcb};
 use crate::registry::{hint, nearest};
 use crate::{
@@ -65,6 +66,22 @@ pub(crate) trait Sharing: Send {
 
     /// Bytes that all members together may have in flight; `None` if the group knows no such limit.
     fn window(&self) -> Option<f64> {
+        None
+    }
+
+    /// A flow whose rate can be set joins; false if the group knows windows only.
+    fn add_rate(&mut self, _id: Id, _joining: Joining) -> bool {
+        false
+    }
+
+    /// Such a flow has computed a rate.
+    fn update_rate(&mut self, _now: Nanos, _id: Id, _update: Update) {}
+
+    /// Such a flow leaves.
+    fn remove_rate(&mut self, _id: Id) {}
+
+    /// The rate that such a flow has, bits per second.
+    fn rate(&self, _id: Id) -> Option<f64> {
         None
     }
 }
@@ -143,6 +160,30 @@ impl Group {
         state.sharing.add(id, priority);
         drop(state);
         Ok(Box::new(Member { inner, id, state: Arc::clone(&self.state), left: false }))
+    }
+
+    /// A flow whose rate can be set joins beside the connections, media beside data: by which number
+    /// the group knows it, `None` if it knows windows only.
+    pub fn join_rate(&self, joining: Joining) -> Option<u32> {
+        let mut state = lock(&self.state);
+        let id = state.next;
+        state.next = id.wrapping_add(1);
+        state.sharing.add_rate(id, joining).then_some(id)
+    }
+
+    /// Such a flow has computed a rate. What becomes of it, and of other such flows, [`Self::rate`] has.
+    pub fn update_rate(&self, now: Nanos, id: u32, update: Update) {
+        lock(&self.state).sharing.update_rate(now, id, update);
+    }
+
+    /// Such a flow leaves.
+    pub fn leave_rate(&self, id: u32) {
+        lock(&self.state).sharing.remove_rate(id);
+    }
+
+    /// The rate that such a flow is to have now, bits per second.
+    pub fn rate(&self, id: u32) -> Option<f64> {
+        lock(&self.state).sharing.rate(id)
     }
 
     /// Bytes that all members together may have in flight; `None` if there is no such limit.

@@ -95,11 +95,15 @@ impl Engine<'_> {
         if let Some(rtt) = connection.sender.rtt_sample() {
             entry.record_rtt(self.now, rtt);
         }
+        let membership = entry.membership;
         if entry.may_fail() {
             self.poll_controller_error(slot);
         }
         self.transmit(slot);
         self.on_progress(slot);
+        if let Some(at) = membership {
+            self.take_rates(at, None);
+        }
     }
 
     /// Send all that the connection may send now, and re-arm its timers.

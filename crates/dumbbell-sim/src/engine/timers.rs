@@ -53,10 +53,15 @@ impl Engine<'_> {
             return;
         }
         connection.sender.on_timeout(time);
-        if self.entries[connection.entry as usize].may_fail() {
+        let entry = &self.entries[connection.entry as usize];
+        let membership = entry.membership;
+        if entry.may_fail() {
             self.poll_controller_error(slot);
         }
         self.transmit(slot);
+        if let Some(at) = membership {
+            self.take_rates(at, None);
+        }
     }
 
     pub(crate) fn send_syn(&mut self, slot: u32) {
