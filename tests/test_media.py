@@ -135,6 +135,20 @@ def test_presets_of_rfc_8867(name: str) -> None:
     assert scenario.duration == ends.get(name.removeprefix("rmcat-"), 120) * 10**9
 
 
+@pytest.mark.parametrize("cc", ["nada", "gcc"])
+def test_coupled_media_share_by_priority(cc: str) -> None:
+    # RFC 8699 section 5.3.1: rates in the proportion of priorities, 2 to 1.
+    result = run({
+        "duration": "100s", "warmup": "40s", "interval": "0s",
+        "path": PATH | {"rate": "2Mbit", "queue": {"kind": "fifo", "limit": "75kB"}},
+        "flows": [{"id": "m", "transport": "rtp", "cc": cc, "count": 2}],
+        "coupling": {"media": {"kind": "fse", "flows": ["m"], "priorities": {"m-1": 2.0},
+                               "options": {"algorithm": "active"}}},
+    })  # fmt: skip
+    first, second = (flow["goodput_bps"] for flow in result.summary["flows"])
+    assert first / second == pytest.approx(2, rel=0.05)
+
+
 def test_panels_show_target_encoder_and_frames() -> None:
     result = run(media("video"))
     rate, delay = media_panels(result, flow_styles(result.summary))
