@@ -108,7 +108,7 @@ def _background(ax: Axes, tables: Mapping[str, Rows]) -> None:
         ("flow 1", COLOURS[0], "o"), ("flow 2", COLOURS[1], "s"), ("transfers", "#7F7F7F", "^")
     ):  # fmt: skip
         _line(ax, rows, "priority of flow 2", f"{name} (Mbit/s)", (name, colour, marker))
-    _finish(ax, "RAP, and TCP transfers of 5 Mbit/s", "priority of flow 2 (of flow 1: 1)",
+    _finish(ax, "RAP beside TCP transfers", "priority of flow 2 (of flow 1: 1)",
             "goodput (Mbit/s)")  # fmt: skip
 
 
@@ -159,9 +159,8 @@ def _simple(ax: Axes, tables: Mapping[str, Rows], y: str) -> None:
             ]
             style = (f"{transport.upper()}, {label}", colour, marker)
             _line(ax, own, "flows", y, style, linestyle=dash)
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high + 0.35 * (high - low))
     what = "average queue (packets)" if y == "queue (packets)" else y
     _finish(ax, "13 packets, 10 ms", "flows", what)
-    top = np.ceil(ax.get_ylim()[1])
-    ax.set_ylim(0, top)
+    # The legend stands above the lines.
+    ax.set_ylim(0, 1.6 * ax.get_ylim()[1])
+    ax.legend(frameon=False, fontsize=6, ncols=2, loc="upper center")
