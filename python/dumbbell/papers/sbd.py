@@ -242,7 +242,7 @@ def _draw(shown: Mapping[str, Result], turn: int) -> Figure:
                                   loc="left")  # fmt: skip
         for ax in axes[:, column]:
             ax.axvline(turn, color="#999999", linewidth=0.8, linestyle=":")
-    axes[0, 0].legend(frameon=False, loc="lower left")
+    axes[0, 0].legend(frameon=False, fontsize=7, ncols=2, loc="lower right")
     return made
 
 
