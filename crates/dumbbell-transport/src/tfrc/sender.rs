@@ -71,6 +71,10 @@ pub(super) struct Sender {
     timer: Nanos,
     active: bool,
     calculated: Option<Calculated>,
+    /// When the next packet was to be sent, and at which rate, when that was not of the sender's own
+    /// control alone: after the last packet, or since a rate was set.
+    due: Nanos,
+    paced: f64,
     stats: SenderStats,
 }
 
@@ -102,6 +106,8 @@ impl Sender {
             timer: Nanos::MAX,
             active: false,
             calculated: None,
+            due: 0,
+            paced: 0.0,
             stats: SenderStats::default(),
         }
     }
@@ -275,6 +281,8 @@ impl FlowSender for Sender {
         let interval = nanos(self.size() / self.instant_rate());
         self.sent_at = Some(nominal);
         self.send_at = nominal.saturating_add(interval).max(now.saturating_add(interval / 2));
+        self.due = self.send_at;
+        self.paced = self.instant_rate();
         if self.timer == Nanos::MAX {
             let seconds = self.timeout();
             self.set_timer(now, seconds);
@@ -387,10 +395,15 @@ impl Coupled for Sender {
         self.calculated.take()
     }
 
-    fn set_rate(&mut self, _now: Nanos, rate: f64) {
+    /// What is left of the gap passes at the new rate. Counted from the last packet anew, it would end at
+    /// the same moment for all flows that share a rate, whenever that rises.
+    fn set_rate(&mut self, now: Nanos, rate: f64) {
         if rate.is_finite() {
             self.allow(rate / 8.0);
-            self.space();
+            let left = self.due.saturating_sub(now) as f64 * self.paced / self.instant_rate();
+            self.paced = self.instant_rate();
+            self.due = now.saturating_add(left as Nanos);
+            self.send_at = self.due;
         }
     }
 }
@@ -403,6 +416,20 @@ mod tests {
 
     fn sender(damping: bool) -> Sender {
         Sender::new(Settings { packet: 1000, damping, ecn: false }, Ends::default())
+    }
+
+    /// At a packet a second, half a second is left when the rate doubles: a quarter. At 600 ms, 150 ms are
+    /// left of it when the rate doubles again: 75.
+    #[test]
+    fn a_rate_that_is_set_counts_for_what_is_left_of_the_gap() {
+        let mut sender = sender(false);
+        sender.on_start(0);
+        sender.write(0, u64::MAX);
+        assert!(sender.poll_transmit(0).is_some());
+        sender.set_rate(500 * MILLISECOND, 16_000.0);
+        assert_eq!(sender.send_at, 750 * MILLISECOND);
+        sender.set_rate(600 * MILLISECOND, 32_000.0);
+        assert_eq!(sender.send_at, 675 * MILLISECOND);
     }
 
     /// R = 0.9 * 100 + 0.1 * 200 = 110 ms. With sqrt(0.1) = 0.316228 and sqrt(0.2) = 0.447214, X_inst is
