@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from paste_results import cell, paste
@@ -69,13 +68,14 @@ def _keep(runs: pd.DataFrame, path: Path) -> None:
 def _runs(directory: Path, frames: dict[str, pd.DataFrame]) -> str:
     rows = []
     for name, runs in frames.items():
-        values = _values(directory / name)
+        study = _study(directory / name)
+        planned = len(study.conditions())
         rows.append(
             {
                 "experiment": name,
-                "scale": values["mesonet.scale"],
-                "a run": values["duration"],
-                "runs": len(runs),
+                "scale": study.set_["mesonet.scale"],
+                "a run": study.set_["duration"],
+                "runs": f"{len(runs)} of {planned}" if len(runs) < planned else planned,
                 "failed": int(runs["error"].notna().sum()),
                 "processor hours": round(runs["seconds"].sum() / 3600, 2),
             }
@@ -83,16 +83,15 @@ def _runs(directory: Path, frames: dict[str, pd.DataFrame]) -> str:
     return _table(pd.DataFrame(rows).set_index("experiment"))
 
 
-def _values(directory: Path) -> dict[str, Any]:
-    """What the study sets for all its runs."""
-    return dict(Study.load(directory / STUDY_FILE).set_)
+def _study(directory: Path) -> Study:
+    return Study.load(directory / STUDY_FILE)
 
 
 def _sizes(directory: Path, frames: dict[str, pd.DataFrame]) -> list[str]:
     """Flows and packets of a run beside those of the study's longer runs of a larger network."""
     rows = []
     for name in sorted(FLOWS_PER_RUN.keys() & frames.keys()):
-        values = _values(directory / name)
+        values = _study(directory / name).set_
         factor = parse_time(OWN_DURATION) / parse_time(values["duration"]) / values["mesonet.scale"]
         for what, column, published in (
             ("flows completed", "T.y4", FLOWS_PER_RUN[name]),

@@ -134,7 +134,8 @@ def fast_stands_out(experiments: Experiments) -> Judged:
                     f"{m.experiment}: in {pair} conditions FAST and FAST-AT are together apart "
                     "from the rest, so that neither is alone"
                 )
-            alone = macroscopic_clusters(m, without=FAST_AT).reading().removesuffix(".")
+            reading = macroscopic_clusters(m, without=FAST_AT).reading()
+            alone = reading.removesuffix(".").replace("; ", ", ")
             reasons.append(f"{m.experiment} by the algorithms of 1a, without FAST-AT: {alone}")
         reasons.append(m.unlike())
     return Judged(parts, of, reasons)
