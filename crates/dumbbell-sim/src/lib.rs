@@ -29,6 +29,7 @@ mod users;
 pub use config::Config;
 pub use output::{
     Column, DropsByReason, Effective, EffectiveController, EffectiveOther, EffectiveTcp,
-    FlowSummary, LinkSummary, MediaSummary, Output, ProbeSummary, Quantiles, Summary, Table, Totals,
+    FlowSummary, LinkSummary, MediaSummary, Output, ProbeSummary, Quantiles, Summary, Table,
+    Totals,
 };
 pub use run::{CustomControllers, NoCustomControllers, Progress, RunError, run};

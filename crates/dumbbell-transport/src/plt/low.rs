@@ -44,6 +44,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Record {
     range: Range,
+    sent: Nanos,
     state: State,
     /// The high class carries the range as well.
     copy: bool,
@@ -84,6 +85,8 @@ pub(super) struct Low {
     known: u128,
     /// All ids before it are received or lost.
     judged: u64,
+    /// Packets before it have been looked at by [`Self::peek_overdue`].
+    looked_at: u64,
     /// Packets before it were sent with the window full.
     full_before: u64,
     period: Period,
@@ -115,6 +118,7 @@ impl Low {
             highest: None,
             known: 0,
             judged: 0,
+            looked_at: 0,
             full_before: 0,
             period: Period::default(),
             loss_ratio: 0.0,
@@ -197,7 +201,7 @@ impl Low {
     #[inline]
     pub(super) fn send(&mut self, now: Nanos, range: Range, copy: bool, rtt: Nanos) -> u64 {
         let id = self.next();
-        self.records.push_back(Record { range, state: State::Outstanding, copy });
+        self.records.push_back(Record { range, sent: now, state: State::Outstanding, copy });
         self.counts.sent += 1;
         self.outstanding += 1;
         self.outstanding_bytes += u64::from(range.len);
@@ -234,6 +238,29 @@ impl Low {
             record.state = State::Over;
         }
         self.forget();
+    }
+
+    /// The oldest range that is outstanding for longer than a timeout without floor and backoff, and
+    /// that the high class has not sent.
+    pub(super) fn peek_overdue(&mut self, now: Nanos) -> Option<Range> {
+        let since = now.checked_sub(self.rtt.rto(0))?;
+        self.looked_at = self.looked_at.max(self.base);
+        while let Some(&mut record) = self.record(self.looked_at) {
+            if record.state == State::Outstanding && !record.copy {
+                return (record.sent < since).then_some(record.range);
+            }
+            self.looked_at += 1;
+        }
+        None
+    }
+
+    /// The high class sends what [`Self::peek_overdue`] has shown.
+    pub(super) fn take_overdue(&mut self) {
+        let id = self.looked_at;
+        if let Some(record) = self.record(id) {
+            record.copy = true;
+            self.looked_at += 1;
+        }
     }
 
     /// Ranges in the retransmission buffer.
@@ -515,6 +542,24 @@ mod tests {
         assert_eq!(low.outstanding(), 99);
         low.on_ack(MS, &ack(100, 1));
         assert_eq!((low.outstanding(), low.counts().lost, low.counts().late), (98, 0, 0));
+    }
+
+    /// RTT 50 ms and hardly any variation: outstanding for longer than that, the oldest first, each once.
+    #[test]
+    fn overdue_packets_are_shown_once() {
+        let mut low = low(64.0);
+        fill(&mut low, 0);
+        answer(&mut low, 50 * MS, 0..62, |id| id != 60);
+        assert_eq!(low.peek_overdue(50 * MS), None);
+        let mut starts = Vec::new();
+        while let Some(range) = low.peek_overdue(52 * MS) {
+            starts.push(range.start);
+            low.take_overdue();
+        }
+        assert_eq!(starts, [60_000, 62_000, 63_000]);
+        // The high class carries them: nothing waits for the timeout.
+        low.on_timeout(10_000 * MS, 80 * MS);
+        assert_eq!((low.counts().lost, low.buffered()), (3, 0));
     }
 
     /// min_rto 200 ms after the last sign of life: 1.2 s before the first sample, then 200, 400, 800;

@@ -64,10 +64,11 @@ fn common_options() -> Vec<ParamInfo> {
         ParamInfo::new(
             "rwnd",
             "bytes",
-            10_000_000,
+            20_000_000,
             (10_000.0, 4e9),
-            "receive window that both classes share; the default (reconstruction) is four times the \
-             product of 250 Mbit/s and 80 ms",
+            "receive window that both classes share; the default (reconstruction) is eight times the \
+             product of 250 Mbit/s and 80 ms: the path, the queues of both classes, and what waits for a \
+             retransmission",
         ),
         ParamInfo::new(
             "low_dscp",
@@ -78,9 +79,16 @@ fn common_options() -> Vec<ParamInfo> {
         ),
         ParamInfo::flag(
             "lcm_rexmt_on_lcm",
-            false,
+            true,
             "let the low class, too, send again what it has lost (reconstruction: the paper leaves it \
-             open)",
+             open; the high one alone cannot send all of it above a loss of about 0.5 %)",
+        ),
+        ParamInfo::flag(
+            "hcm_unblocks",
+            true,
+            "where the receive window is full, let the high class send what the low one has had \
+             outstanding for longer than srtt + 4 rttvar (reconstruction, after the opportunistic \
+             retransmission of MPTCP: Raiciu et al., NSDI 2012)",
         ),
         ParamInfo::flag(
             "tail_duplication",
@@ -103,15 +111,16 @@ fn low_options() -> Vec<ParamInfo> {
         ParamInfo::new(
             "alpha",
             "number",
-            2.0,
+            1.1,
             (1.0, 100.0),
             "growth of the low class's window per round trip, applied as alpha - 1 packets for each \
-             that arrives (reconstruction)",
+             that arrives (reconstruction: with 2, what is lost of a window that has outgrown the path \
+             is more than can be repaired in time)",
         ),
         ParamInfo::new(
             "beta",
             "fraction",
-            0.5,
+            0.8,
             (0.0, 0.99),
             "factor of the low class's window above mu, and at a timeout (reconstruction)",
         ),
@@ -258,6 +267,7 @@ fn config(options: &Params) -> sender::Config {
         scale: window_scale(rwnd),
         line_rate: if line_rate > 0.0 { line_rate } else { f64::INFINITY },
         rexmt_on_low: options.flag("lcm_rexmt_on_lcm"),
+        unblock: options.flag("hcm_unblocks"),
         duplicate_tail: options.flag("tail_duplication"),
         shutdown: (options.choice("shutdown") == "auto").then(|| shutdown::Config {
             train: options.count("shutdown_train") as usize,

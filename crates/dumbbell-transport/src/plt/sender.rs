@@ -26,8 +26,18 @@ pub(super) struct Config {
     /// Bits per second that the low class is paced at, infinity for none.
     pub(super) line_rate: f64,
     pub(super) rexmt_on_low: bool,
+    pub(super) unblock: bool,
     pub(super) duplicate_tail: bool,
     pub(super) shutdown: Option<shutdown::Config>,
+}
+
+/// Where data for the high class comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HighSource {
+    Lost,
+    New,
+    /// What the low class has had outstanding for too long.
+    Overdue,
 }
 
 /// What the low class may send next.
@@ -84,27 +94,38 @@ impl Sender {
 
     /// What the high class would send beside its own retransmissions, and whether more follows.
     #[inline]
-    fn high_range(&mut self) -> (Option<Range>, bool, bool) {
+    fn high_source(&mut self, now: Nanos) -> Option<(HighSource, Range, bool)> {
+        let backlog = self.scheduler.backlog();
         if let Some(range) = self.low.peek_lost(self.scheduler.acked()) {
-            let more = self.low.buffered() > 1 || self.scheduler.backlog() > 0;
-            return (Some(range), more, true);
+            return Some((HighSource::Lost, range, self.low.buffered() > 1 || backlog > 0));
         }
-        let range = self.scheduler.peek();
-        let more = range.is_some_and(|range| self.scheduler.backlog() > u64::from(range.len));
-        (range, more, false)
+        if let Some(range) = self.scheduler.peek() {
+            return Some((HighSource::New, range, backlog > u64::from(range.len)));
+        }
+        if self.config.unblock && backlog > 0 {
+            // The receive window is full: what is behind the holes cannot be delivered.
+            let range = self.low.peek_overdue(now)?;
+            return Some((HighSource::Overdue, range, true));
+        }
+        None
     }
 
     #[inline]
     fn poll_high(&mut self, now: Nanos) -> Option<Packet> {
-        let (range, more, lost) = self.high_range();
+        let source = self.high_source(now);
+        let (range, more) = (source.map(|s| s.1), source.is_some_and(|s| s.2));
         let (packet, taken) = self.high.poll(now, range, more)?;
-        if let (true, Some(range)) = (taken, range) {
-            if lost {
+        match source {
+            Some((HighSource::Lost, ..)) if taken => {
                 self.low.take_lost();
                 self.repaired += 1;
-            } else {
-                self.scheduler.take(range);
             }
+            Some((HighSource::New, range, _)) if taken => self.scheduler.take(range),
+            Some((HighSource::Overdue, ..)) if taken => {
+                self.low.take_overdue();
+                self.repaired += 1;
+            }
+            _ => {}
         }
         Some(packet)
     }
@@ -155,20 +176,26 @@ impl Sender {
         self.high.controller().cwnd() as f64 / f64::from(self.config.mss)
     }
 
-    /// Begin a train if it is time and there is room for it.
+    /// Begin a train if it is time. Returns whether the low class has to wait until its window has room
+    /// for one.
     #[inline]
-    fn begin_train(&mut self, now: Nanos) {
+    fn begin_train(&mut self, now: Nanos) -> bool {
         let (most, rtt) = (self.most(), self.round_trip());
-        let Some(detector) = &mut self.detector else { return };
+        let Some(detector) = &mut self.detector else { return false };
         if !detector.is_due(now) || self.low.is_parked() {
-            return;
+            return false;
         }
         let packets = detector.length();
         let bytes = packets * u64::from(self.config.mss);
-        let data = self.scheduler.backlog().min(self.scheduler.free()) >= bytes;
-        if data && self.low.allows(now, packets, most) {
-            detector.begin(now, rtt);
+        let has_data = self.scheduler.backlog().min(self.scheduler.free()) >= bytes;
+        if !has_data || packets as f64 > self.low.window().min(most) {
+            return false;
         }
+        if !self.low.allows(now, packets, most) {
+            return true;
+        }
+        detector.begin(now, rtt);
+        false
     }
 
     fn train_class(&self) -> Option<Class> {
@@ -200,7 +227,9 @@ impl Sender {
             return None;
         }
         if self.detector.is_some() {
-            self.begin_train(now);
+            if self.begin_train(now) {
+                return None;
+            }
             if let Some(class) = self.train_class() {
                 return self.poll_train(now, class);
             }
@@ -313,7 +342,8 @@ impl FlowSender for Sender {
         }
         self.low.on_timeout(now, self.round_trip());
         if self.high.next_timeout() <= now {
-            let (range, more, _) = self.high_range();
+            let source = self.high_source(now);
+            let (range, more) = (source.map(|s| s.1), source.is_some_and(|s| s.2));
             self.high.on_timeout(now, range, more);
             // A tail loss probe must find the data that it was promised.
             self.ready = self.poll_high(now);

@@ -129,11 +129,11 @@ proptest! {
     #[test]
     fn delivers_everything_once_and_in_order(
         harm in harm(), bytes in 1u64..400_000, window in 20u64..200, rexmt: bool, tail: bool,
-        every in 1u64..4, auto: bool,
+        every in 1u64..4, auto: bool, unblocks: bool,
     ) {
         let pair = pair(json!({
             "lcm_rexmt_on_lcm": rexmt, "tail_duplication": tail, "strong_ack_every": every,
-            "rwnd": window * 1000, "shutdown": if auto { "auto" } else { "off" },
+            "hcm_unblocks": unblocks, "rwnd": window * 1000, "shutdown": if auto { "auto" } else { "off" },
         }));
         let path = Path::delay(20 * MILLISECOND).bottleneck(20e6, 50);
         let mut run = Run::new(pair, path.script(move |crossing| harm.fate(crossing)));
@@ -245,6 +245,21 @@ fn starvation_parks_the_low_class() {
     run.until(6 * SECOND + 500 * MILLISECOND);
     assert_ne!(run.pair.sender.snapshot().phase, "parked");
     assert!(recorded(&run)["lcm_cwnd"] > 1.0);
+}
+
+/// 8 Mbit/s, 40 ms, one FIFO of 100 packets for both classes, which TCP fills: after at least ten trains
+/// the low class is given up.
+#[test]
+fn a_fifo_shuts_the_low_class_down() {
+    let path = Path::delay(20 * MILLISECOND).bottleneck(8e6, 100);
+    let mut run = Run::greedy(pair(json!({"shutdown": "auto"})), path);
+    run.until(10 * SECOND);
+    assert_eq!(recorded(&run)["priority"], -1.0, "{:?}", recorded(&run));
+    assert_eq!(run.pair.sender.snapshot().phase, "hcm-only");
+    assert!(recorded(&run)["probe_trains"] >= 10.0);
+    let sent = recorded(&run)["lcm_sent"];
+    run.until(12 * SECOND);
+    assert_eq!(recorded(&run)["lcm_sent"], sent);
 }
 
 /// Strong ACKs give the low class's DSCP no part of theirs: they travel in the high class, as do the
