@@ -273,21 +273,10 @@ def builtin() -> Registry:
         _core.controllers_json(),
         _core.queues_json(),
         _core.transports_json(),
-        *_couplings(_core),
-        media=_media(_core),
+        _core.couplings_json(),
+        _core.detectors_json(),
+        media=_core.media_controllers_json(),
     )
-
-
-def _media(core: Any) -> str:
-    """Of an engine that has controllers for media."""
-    return core.media_controllers_json() if hasattr(core, "media_controllers_json") else "[]"
-
-
-def _couplings(core: Any) -> tuple[str, str]:
-    """Of an engine that has couplings."""
-    if not hasattr(core, "couplings_json"):
-        return "[]", "[]"
-    return core.couplings_json(), core.detectors_json()
 
 
 def _entries(text: str) -> dict[str, Entry]:

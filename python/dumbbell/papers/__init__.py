@@ -28,6 +28,8 @@ _MODULES = {
     "fse-slides": "fse_slides",
     "nist-latency": "nist_latency",
     "pi2-control": "pi2_control",
+    "plt": "priority_layers",
+    "plt-shutdown": "priority_detection",
     "response-functions": "response_functions",
     "rfc7928": "rfc7928",
     "rmcat": "rmcat",

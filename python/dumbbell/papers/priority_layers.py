@@ -115,7 +115,7 @@ def _goodput(result: Result, prefix: str = "") -> float:
 
 def mathis(loss: float) -> float:
     """Mbit/s of TCP at random loss: sqrt(3/2) segments a round trip over the root of p."""
-    return _TCP_PAYLOAD * 8 / RTT_S * sqrt(1.5 / loss) / 1e6
+    return float(_TCP_PAYLOAD * 8 / RTT_S * sqrt(1.5 / loss) / 1e6)
 
 
 def _variable(result: Result, flow: str, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
