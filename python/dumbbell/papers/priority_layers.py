@@ -110,12 +110,13 @@ def _go(
 def _goodput(result: Result, prefix: str = "") -> float:
     """Mbit/s of all flows of which the id begins so."""
     flows = result.summary["flows"]
-    return sum(flow["goodput_bps"] for flow in flows if flow["id"].startswith(prefix)) / 1e6
+    bits = sum(flow["goodput_bps"] for flow in flows if flow["id"].startswith(prefix))
+    return float(bits) / 1e6
 
 
 def mathis(loss: float) -> float:
     """Mbit/s of TCP at random loss: sqrt(3/2) segments a round trip over the root of p."""
-    return float(_TCP_PAYLOAD * 8 / RTT_S * sqrt(1.5 / loss) / 1e6)
+    return _TCP_PAYLOAD * 8 / RTT_S * sqrt(1.5 / loss) / 1e6
 
 
 def _variable(result: Result, flow: str, name: str) -> tuple[NDArray[Any], NDArray[Any]]:
