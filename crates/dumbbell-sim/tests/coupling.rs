@@ -68,7 +68,7 @@ fn rates_add_up_to_the_sum_by_priority() {
         couple(&mut config, algorithm, &priorities);
         let found = variables(&simulate(&config));
         let mut seen = 0;
-        for (time, rates) in found["fse_rate"].iter().range(3_000..60_000) {
+        for (time, rates) in found["fse_rate"].range(3_000..60_000) {
             let sum = found["fse_sum"][time][&0];
             assert!((rates.values().sum::<f64>() - sum).abs() < 1e-6 * sum, "{time} ms");
             for (flow, rate) in rates {
