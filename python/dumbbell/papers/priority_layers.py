@@ -402,7 +402,7 @@ PAPER = Paper(
     setup=(
         "250 Mbit/s, 80 ms, packets of 1000 bytes, buffers and receive windows of 2500 packets (a "
         "bandwidth-delay product), for PLT strict priority with 2500 packets in each class, a "
-        "receive window of 10 MB, and the low class paced at 250 Mbit/s. Round-trip time, packet "
+        "receive window of 20 MB, and nothing paced. Round-trip time, packet "
         "size, and PLT's constants (alpha, beta, mu, initial window, who sends again what the low "
         "class lost) are reconstructions; of the published results only the slides' words and a "
         "few numbers could be read, so tolerances are ours. Bursts of UDP are a second in two. "
