@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from controller_figures import shrink
+from matplotlib.axes import Axes
 
 import dumbbell
 from dumbbell._plots import figure, save_figure
@@ -164,6 +165,18 @@ def load(name: str) -> str:
     return of(name).text
 
 
+def draw_flows_and_queue(result: dumbbell.Result, goodput: Axes, delay: Axes) -> None:
+    """Goodput of each flow, and below it how long the queue is."""
+    for index, (flow, table) in enumerate(by_name(columns(result, "flow_series"), "flow")):
+        x, y = decimate(table["t"], table["goodput_bps"] / 1e6, PIXELS)
+        goodput.plot(x, y, color=COLOURS[index % len(COLOURS)], linewidth=0.9, label=flow)
+    link = columns(result, "link_series")
+    x, y = decimate(link["t"], link["queue_delay_ms"], PIXELS)
+    delay.plot(x, y, color="#555555", linewidth=0.9)
+    goodput.set_ylabel("goodput\n(Mbit/s)")
+    delay.set_ylabel("queueing\ndelay (ms)")
+
+
 def draw(name: str) -> None:
     """Run and draw one queue."""
     chosen = of(name)
@@ -176,12 +189,8 @@ def draw(name: str) -> None:
     )
     made, axes = figure(3, 1, SIZE_IN, sharex=True)
     goodput, delay, own = axes[:, 0]
-    for index, (flow, table) in enumerate(by_name(columns(result, "flow_series"), "flow")):
-        x, y = decimate(table["t"], table["goodput_bps"] / 1e6, PIXELS)
-        goodput.plot(x, y, color=COLOURS[index % len(COLOURS)], linewidth=0.9, label=flow)
+    draw_flows_and_queue(result, goodput, delay)
     link = columns(result, "link_series")
-    x, y = decimate(link["t"], link["queue_delay_ms"], PIXELS)
-    delay.plot(x, y, color="#555555", linewidth=0.9)
     if chosen.shown is not None:
         variable, label = chosen.shown
         series = dict(by_name(columns(result, "queue_series"), "name"))[variable]
@@ -200,8 +209,6 @@ def draw(name: str) -> None:
                 own.plot(link["t"], a_second, color=colour, linewidth=0.9, label=label)
         own.set_ylabel("packets\nper second")
         own.legend(loc="upper right", frameon=False, ncols=3)
-    goodput.set_ylabel("goodput\n(Mbit/s)")
-    delay.set_ylabel("queueing\ndelay (ms)")
     own.set_xlabel("time (s)")
     for ax in axes[:, 0]:
         ax.set_ylim(bottom=0)

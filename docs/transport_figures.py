@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from controller_figures import shrink
+from queue_figures import PIXELS, SIZE_IN, draw_flows_and_queue
 
 import dumbbell
 from dumbbell._plots import figure, save_figure
@@ -20,8 +21,6 @@ from dumbbell._plots_data import by_name, columns, decimate
 from dumbbell._plots_panels import COLOURS
 
 FIGURES = Path(__file__).parent / "_static" / "transports"
-SIZE_IN = (6.5, 4.2)
-PIXELS = 500
 
 
 @dataclass(frozen=True)
@@ -104,15 +103,9 @@ def draw(name: str) -> None:
     )
     made, axes = figure(3, 1, SIZE_IN, sharex=True)
     goodput, delay, own = axes[:, 0]
-    flows = list(by_name(columns(result, "flow_series"), "flow"))
-    for index, (flow, table) in enumerate(flows):
-        x, y = decimate(table["t"], table["goodput_bps"] / 1e6, PIXELS)
-        goodput.plot(x, y, color=COLOURS[index % len(COLOURS)], linewidth=0.9, label=flow)
-    link = columns(result, "link_series")
-    x, y = decimate(link["t"], link["queue_delay_ms"], PIXELS)
-    delay.plot(x, y, color="#555555", linewidth=0.9)
+    draw_flows_and_queue(result, goodput, delay)
     variables = columns(result, "controller_series")
-    first = dict(by_name(variables, "flow"))[flows[0][0]]
+    first = dict(by_name(variables, "flow"))[result.summary["flows"][0]["id"]]
     series = dict(by_name(first, "name"))
     for index, variable in enumerate(chosen.shown):
         x, y = decimate(series[variable]["t"], series[variable]["value"], PIXELS)
@@ -121,8 +114,6 @@ def draw(name: str) -> None:
     if len(chosen.shown) > 1:
         own.legend(loc="upper right", frameon=False, ncols=2)
         own.set_ylim(top=1.35 * own.get_ylim()[1])
-    goodput.set_ylabel("goodput\n(Mbit/s)")
-    delay.set_ylabel("queueing\ndelay (ms)")
     own.set_ylabel(chosen.axis)
     own.set_xlabel("time (s)")
     if chosen.log:

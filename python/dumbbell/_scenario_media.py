@@ -13,7 +13,7 @@ from dumbbell._scenario_types import (
     PositiveTime,
     Rate,
     Size,
-    Time,
+    Span,
     fail,
 )
 
@@ -21,17 +21,8 @@ _Fps = Annotated[float, Field(ge=0.01, le=10_000, allow_inf_nan=False)]
 _Noise = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 
 
-class Pause(Model):
+class Pause(Span):
     """A time without frames."""
-
-    from_: Annotated[Time, Field(alias="from")]
-    to: PositiveTime
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.to <= self.from_:
-            fail("expected a time after from", "to")
-        return self
 
 
 class _Media(Model):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, Self, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -163,3 +163,16 @@ Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(ge=0, le=1)]
 
 Items = Annotated[tuple[_T, ...], Field(strict=False)]
 """A list."""
+
+
+class Span(Model):
+    """A part of the run, between two times."""
+
+    from_: Annotated[Time, Field(alias="from")]
+    to: PositiveTime
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.to <= self.from_:
+            fail("expected a time after from", "to")
+        return self

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dumbbell._errors import suggest
 from dumbbell._scenario_laws import SizeLaw, TimeLaw
-from dumbbell._scenario_types import Fraction, Items, Model, Name, PositiveTime, Time, fail
+from dumbbell._scenario_types import Fraction, Items, Model, Name, PositiveTime, Span, Time, fail
 
 Weight = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
@@ -109,18 +109,10 @@ class Users(Model):
         return self
 
 
-class Period(Model):
+class Period(Span):
     """A part of the run."""
 
     name: Name
-    from_: Annotated[Time, Field(alias="from")]
-    to: PositiveTime
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.to <= self.from_:
-            fail("expected a time after from", "to")
-        return self
 
 
 class UserRecord(Model):

@@ -59,7 +59,7 @@ pub use event::{
     Start, Undo,
 };
 pub use params::{ParamInfo, Params};
-pub use registry::{BuildError, ControllerInfo, Recipe, build, hint, list, nearest};
+pub use registry::{BuildError, ControllerInfo, Recipe, build, find, list};
 
 /// Slow-start threshold before the first congestion event (RFC 5681 section 3.1: arbitrarily high).
 pub const SSTHRESH_INFINITE: u64 = u64::MAX;

@@ -59,7 +59,7 @@ impl BuildError {
 const SIMILAR: f64 = 0.7;
 
 /// The most similar of `names`, if any is similar at all.
-pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     names
         .map(|name| (strsim::jaro_winkler(&wanted, name), name))
@@ -68,8 +68,21 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
         .map(|(_, name)| name)
 }
 
-/// The end of an error line about an unknown name: the nearest of `all`, or all of them.
-pub fn hint<'a>(nearest: Option<&str>, all: impl Iterator<Item = &'a str>) -> String {
+/// The entry of this name in a list of what there is.
+///
+/// # Errors
+/// The end of an error line about an unknown name: the nearest one, or all there are.
+pub fn find<'a, T>(
+    entries: &'a [T],
+    name: fn(&T) -> &'static str,
+    wanted: &str,
+) -> Result<&'a T, String> {
+    let names = || entries.iter().map(name);
+    let found = entries.iter().find(|entry| name(entry) == wanted);
+    found.ok_or_else(|| hint(nearest(wanted, names()), names()))
+}
+
+fn hint<'a>(nearest: Option<&str>, all: impl Iterator<Item = &'a str>) -> String {
     nearest.map_or_else(
         || {
             let all: Vec<_> = all.collect();
@@ -146,13 +159,8 @@ impl Recipe {
     /// # Errors
     /// An unknown kind or parameter (with the nearest known name), or a value outside its range.
     pub fn new(kind: &str, params: &Map<String, Value>) -> Result<Self, BuildError> {
-        let names = || CONTROLLERS.iter().map(|entry| entry.name);
-        let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == kind) else {
-            return Err(BuildError::UnknownKind {
-                kind: kind.into(),
-                hint: hint(nearest(kind, names()), names()),
-            });
-        };
+        let entry = find(CONTROLLERS, |entry| entry.name, kind)
+            .map_err(|hint| BuildError::UnknownKind { kind: kind.into(), hint })?;
         let params = Params::check(entry.name, &(entry.info)().params, params)?;
         Ok(Self { params, build: entry.build })
     }

@@ -147,6 +147,17 @@ pub(crate) struct Run {
 const STUCK: u32 = 100_000;
 
 impl Run {
+    /// A variable that the sender records, NaN if there is none of this name.
+    pub(crate) fn recorded(&self, wanted: &str) -> f64 {
+        let mut found = f64::NAN;
+        self.pair.sender.record(&mut |name, value| {
+            if name == wanted {
+                found = value;
+            }
+        });
+        found
+    }
+
     /// A flow that begins at 0; nothing is written yet.
     pub(crate) fn new(mut pair: Pair, path: Path) -> Self {
         pair.sender.on_start(0);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dumbbell_cc::{ParamInfo, Params, hint, nearest};
+use dumbbell_cc::{ParamInfo, Params, find};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -89,13 +89,8 @@ impl Recipe {
         options: &Map<String, Value>,
         controller: Option<ControllerChoice>,
     ) -> Result<Self, BuildError> {
-        let names = || TRANSPORTS.iter().map(|entry| entry.name);
-        let Some(entry) = TRANSPORTS.iter().find(|entry| entry.name == kind) else {
-            return Err(BuildError::UnknownKind {
-                kind: kind.into(),
-                hint: hint(nearest(kind, names()), names()),
-            });
-        };
+        let entry = find(TRANSPORTS, |entry| entry.name, kind)
+            .map_err(|hint| BuildError::UnknownKind { kind: kind.into(), hint })?;
         let info = (entry.info)();
         let options = Params::check(entry.name, &info.options, options)?;
         let (mut window, mut media) = (None, None);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::fse::{Joining, Update};
 use super::{CouplingInfo, cm, ctrltcp, e_tcp, efcm, fse_window, tcb};
-use crate::registry::{hint, nearest};
+use crate::registry::find;
 use crate::{
     Ack, BuildError, Congestion, Controller, EcnMode, IdleRestart, Lost, Nanos, Params,
     RecoveryStyle, Rto, Start, Undo,
@@ -128,13 +128,8 @@ impl Group {
     /// # Errors
     /// An unknown kind or option (with the nearest known name), or a value outside its range.
     pub fn new(kind: &str, options: &Map<String, Value>) -> Result<Self, BuildError> {
-        let names = || KINDS.iter().map(|entry| entry.name);
-        let Some(entry) = KINDS.iter().find(|entry| entry.name == kind) else {
-            return Err(BuildError::UnknownCoupling {
-                kind: kind.into(),
-                hint: hint(nearest(kind, names()), names()),
-            });
-        };
+        let entry = find(KINDS, |entry| entry.name, kind)
+            .map_err(|hint| BuildError::UnknownCoupling { kind: kind.into(), hint })?;
         let params = Params::check(entry.name, &(entry.info)().options, options)?;
         let state = State { sharing: (entry.build)(&params), next: 0 };
         Ok(Self { kind: entry.name, state: Arc::new(Mutex::new(state)) })

@@ -32,16 +32,6 @@ fn holes() {
     assert_eq!(late, Hole { last: 3, missed: 2, before: 0 }, "the first packets are lost");
 }
 
-fn recorded(run: &Run, wanted: &str) -> f64 {
-    let mut found = f64::NAN;
-    run.pair.sender.record(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
-}
-
 /// The first packet leaves at once, its ACK sets the gap to the round-trip time, and from the end of
 /// the first assumed round trip, at 2 s, on the rate is one packet a round trip more each round trip:
 /// 2 at 2 s, 102 after 100 round trips more.
@@ -82,7 +72,7 @@ fn half_the_rate_upon_loss_once_for_a_cluster() {
         let cuts: Vec<_> = windows.windows(2).filter(|w| w[1] < w[0] - 1.0).collect();
         assert_eq!(cuts.len(), 1, "{cuts:?}");
         assert!((cuts[0][1] / cuts[0][0] - 0.5).abs() < 1e-9, "{cuts:?}");
-        assert_eq!(recorded(&run, "losses"), lost as f64);
+        assert_eq!(run.recorded("losses"), lost as f64);
         let stats = run.pair.sender.stats();
         assert_eq!((stats.recoveries, stats.timeouts), (by_ack, by_timeout));
     }
@@ -98,7 +88,7 @@ fn lost_acks_are_no_losses() {
     let mut run = Run::greedy(pair_of("rap", json!({})), path);
     run.until(10 * SECOND);
     assert!(run.back.lost > 1000, "{}", run.back.lost);
-    assert_eq!(recorded(&run, "losses"), 0.0);
+    assert_eq!(run.recorded("losses"), 0.0);
 }
 
 /// When all is lost from 5 s on, the first packet without an ACK was sent at 4.95 s. The timeout is 1.2
@@ -112,7 +102,7 @@ fn silence_is_a_loss() {
     let mut run = Run::greedy(pair_of("rap", json!({})), path);
     run.until(5 * SECOND);
     let before = run.pair.sender.snapshot().window;
-    assert!((recorded(&run, "timeout_ms") - 120.0).abs() < 1e-3);
+    assert!((run.recorded("timeout_ms") - 120.0).abs() < 1e-3);
     run.until(5 * SECOND + 69 * MILLISECOND);
     assert_eq!(run.pair.sender.stats().timeouts, 0);
     run.until(5 * SECOND + 76 * MILLISECOND);
@@ -150,7 +140,7 @@ fn fine_grain_adaptation_follows_the_delay() {
             at += 10_000;
             run.until(at);
         }
-        let ratio = recorded(&run, "fine_grain");
+        let ratio = run.recorded("fine_grain");
         let sent = run.forward.sent;
         run.until(at + 200 * MILLISECOND);
         (ratio, run.forward.sent - sent)

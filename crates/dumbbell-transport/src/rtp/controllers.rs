@@ -1,6 +1,6 @@
 //! All controllers for media by name.
 
-use dumbbell_cc::{BuildError, ControllerInfo, ParamInfo, Params, hint, nearest};
+use dumbbell_cc::{BuildError, ControllerInfo, ParamInfo, Params, find};
 use dumbbell_queue::Nanos;
 use serde_json::{Map, Value};
 
@@ -36,13 +36,8 @@ impl MediaRecipe {
     /// # Errors
     /// An unknown kind or parameter (with the nearest known name), or a value outside its range.
     pub fn new(kind: &str, params: &Map<String, Value>) -> Result<Self, BuildError> {
-        let names = || CONTROLLERS.iter().map(|entry| entry.name);
-        let Some(entry) = CONTROLLERS.iter().find(|entry| entry.name == kind) else {
-            return Err(BuildError::UnknownKind {
-                kind: kind.into(),
-                hint: hint(nearest(kind, names()), names()),
-            });
-        };
+        let entry = find(CONTROLLERS, |entry| entry.name, kind)
+            .map_err(|hint| BuildError::UnknownKind { kind: kind.into(), hint })?;
         let params = Params::check(entry.name, &(entry.info)().params, params)?;
         let (least, most) = (params.number("min_rate"), params.number("max_rate"));
         if least > most {

@@ -8,16 +8,6 @@ fn rate(run: &Run) -> f64 {
     run.pair.sender.snapshot().rate
 }
 
-fn recorded(run: &Run, wanted: &str) -> f64 {
-    let mut found = f64::NAN;
-    run.pair.sender.record(&mut |name, value| {
-        if name == wanted {
-            found = value;
-        }
-    });
-    found
-}
-
 /// Before the first feedback a packet a second. With it W_init / R, where W_init = min(4 * 1000, max(2 *
 /// 1000, 4380)) = 4000 bytes: 40 kB/s. The next feedback doubles that, and so on, at most to twice what
 /// is received (RFC 5348 sections 4.2 and 4.3).
@@ -33,7 +23,7 @@ fn slow_start() {
     assert!((rate(&run) - 640e3).abs() < 1e-6);
     for tenth in 5..15 {
         run.until(tenth * 100 * MILLISECOND);
-        assert!(rate(&run) <= 2.0 * recorded(&run, "receive_rate_bps") + 1e-6);
+        assert!(rate(&run) <= 2.0 * run.recorded("receive_rate_bps") + 1e-6);
     }
     let growth = 4.0_f64.log2();
     let before = rate(&run);
@@ -60,7 +50,7 @@ fn at_one_percent(options: serde_json::Value, fate: Fate) -> (Run, f64) {
 fn rate_is_the_equations() {
     for options in [json!({}), json!({ "discounting": false }), json!({ "damping": true })] {
         let (run, arrived) = at_one_percent(options, Fate::Lose);
-        let p = recorded(&run, "loss_event_rate");
+        let p = run.recorded("loss_event_rate");
         assert!((p - 0.01).abs() < 1e-9, "{p}");
         let expected = throughput(1000.0, 0.1, 0.01);
         assert!((arrived / (0.99 * expected) - 1.0).abs() < 0.02, "{arrived}");
