@@ -2,9 +2,10 @@
 //! below a threshold, and down above.
 //!
 //! Ids count transmissions and are never used again, so a strong ACK leaves no doubt about which packet
-//! it means. A lost range waits in the retransmission buffer for the high class.
+//! it means. A lost range waits in the retransmission buffer, which is in the order of the connection: the
+//! high class takes what the receiver waits for longest.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use dumbbell_queue::Nanos;
 
@@ -28,6 +29,7 @@ pub(super) struct Config {
     /// A packet is lost when one sent so many later has arrived.
     pub(super) reordering: u64,
     pub(super) min_rto: Nanos,
+    pub(super) max_rto: Nanos,
     pub(super) park_after: u32,
 }
 
@@ -48,6 +50,13 @@ struct Record {
     state: State,
     /// The high class carries the range as well.
     copy: bool,
+}
+
+/// Which end of the retransmission buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    First,
+    Last,
 }
 
 /// What has become of packets since `start`, those before `from` apart: they were sent before the
@@ -75,8 +84,8 @@ pub(super) struct Low {
     /// Of ids from `base` on.
     records: VecDeque<Record>,
     base: u64,
-    /// Ids of lost ranges.
-    buffer: VecDeque<u64>,
+    /// Lost ranges, by their place in the connection: start and id.
+    buffer: BTreeSet<(u64, u64)>,
     outstanding: u64,
     outstanding_bytes: u64,
     window: f64,
@@ -112,7 +121,7 @@ impl Low {
             config,
             records: VecDeque::new(),
             base: 0,
-            buffer: VecDeque::new(),
+            buffer: BTreeSet::new(),
             outstanding: 0,
             outstanding_bytes: 0,
             highest: None,
@@ -181,7 +190,8 @@ impl Low {
     }
 
     fn rto(&self) -> Nanos {
-        self.rtt.rto(self.backoff).max(self.config.min_rto << self.backoff.min(8))
+        let Config { min_rto, max_rto, .. } = self.config;
+        self.rtt.rto(self.backoff).max(min_rto << self.backoff.min(8)).min(max_rto.max(min_rto))
     }
 
     /// `packets` more may leave, if the window is no wider than `most`.
@@ -214,24 +224,32 @@ impl Low {
         id
     }
 
-    /// The first range of the retransmission buffer that the receiver is not known to have.
+    /// A range of the retransmission buffer that the receiver is not known to have: the first in the
+    /// connection, or the last.
     #[inline]
-    pub(super) fn peek_lost(&mut self, acked: u64) -> Option<Range> {
-        while let Some(&id) = self.buffer.front() {
+    pub(super) fn peek_lost(&mut self, which: End, acked: u64) -> Option<Range> {
+        loop {
+            let &(_, id) = match which {
+                End::First => self.buffer.first()?,
+                End::Last => self.buffer.last()?,
+            };
             if let Some(record) = self.record(id)
                 && record.state == State::Lost
                 && record.range.end() > acked
             {
                 return Some(record.range);
             }
-            self.take_lost();
+            self.take_lost(which);
         }
-        None
     }
 
-    /// The first range leaves the retransmission buffer.
-    pub(super) fn take_lost(&mut self) {
-        let Some(id) = self.buffer.pop_front() else { return };
+    /// What [`Self::peek_lost`] has shown leaves the retransmission buffer.
+    pub(super) fn take_lost(&mut self, which: End) {
+        let taken = match which {
+            End::First => self.buffer.pop_first(),
+            End::Last => self.buffer.pop_last(),
+        };
+        let Some((_, id)) = taken else { return };
         if let Some(record) = self.record(id)
             && record.state == State::Lost
         {
@@ -240,10 +258,9 @@ impl Low {
         self.forget();
     }
 
-    /// The oldest range that is outstanding for longer than a timeout without floor and backoff, and
-    /// that the high class has not sent.
-    pub(super) fn peek_overdue(&mut self, now: Nanos) -> Option<Range> {
-        let since = now.checked_sub(self.rtt.rto(0))?;
+    /// The oldest range that is outstanding for longer than `age` and that the high class has not sent.
+    pub(super) fn peek_overdue(&mut self, now: Nanos, age: Nanos) -> Option<Range> {
+        let since = now.checked_sub(age)?;
         self.looked_at = self.looked_at.max(self.base);
         while let Some(&mut record) = self.record(self.looked_at) {
             if record.state == State::Outstanding && !record.copy {
@@ -361,13 +378,13 @@ impl Low {
         if record.state != State::Outstanding {
             return;
         }
-        let (len, copy) = (u64::from(record.range.len), record.copy);
+        let (range, copy) = (record.range, record.copy);
         record.state = if copy { State::Over } else { State::Lost };
         if !copy {
-            self.buffer.push_back(id);
+            self.buffer.insert((range.start, id));
         }
         self.outstanding -= 1;
-        self.outstanding_bytes -= len;
+        self.outstanding_bytes -= u64::from(range.len);
         self.counts.lost += 1;
         if id >= self.period.from {
             self.period.lost += 1;
@@ -440,6 +457,7 @@ mod tests {
             period_packets: 32,
             reordering: 3,
             min_rto: 200 * MS,
+            max_rto: 1000 * MS,
             park_after: 3,
         })
     }
@@ -511,12 +529,31 @@ mod tests {
         let mut low = low(10.0);
         fill(&mut low, 0);
         answer(&mut low, 50 * MS, 0..4, |id| id != 1);
-        assert_eq!((low.counts().lost, low.peek_lost(0)), (0, None));
+        assert_eq!((low.counts().lost, low.peek_lost(End::First, 0)), (0, None));
         answer(&mut low, 50 * MS, 4..5, |_| true);
-        assert_eq!(low.peek_lost(0), Some(Range { start: 1000, len: 1000 }));
+        assert_eq!(low.peek_lost(End::First, 0), Some(Range { start: 1000, len: 1000 }));
         // It comes after all: nobody needs to send it again.
         answer(&mut low, 51 * MS, 1..2, |_| true);
-        assert_eq!((low.peek_lost(0), low.counts().late), (None, 1));
+        assert_eq!((low.peek_lost(End::First, 0), low.counts().late), (None, 1));
+    }
+
+    /// Lost are ids 1 and 3, which carry the bytes from 1000 and 3000 on, and then, of what is sent after,
+    /// id 11, which carries those from 0 on: first is the lowest byte, last the highest.
+    #[test]
+    fn lost_ranges_wait_in_the_order_of_the_connection() {
+        let mut low = low(10.0);
+        fill(&mut low, 0);
+        answer(&mut low, 50 * MS, 0..8, |id| id != 1 && id != 3);
+        for start in [10_000, 0, 20_000, 30_000, 40_000] {
+            low.send(50 * MS, Range { start, len: 1000 }, false, 50 * MS);
+        }
+        answer(&mut low, 100 * MS, 8..15, |id| id != 11);
+        let mut starts = Vec::new();
+        for which in [End::First, End::Last, End::First] {
+            starts.extend(low.peek_lost(which, 0).map(|range| range.start));
+            low.take_lost(which);
+        }
+        assert_eq!((starts, low.buffered()), (vec![0, 3000, 1000], 0));
     }
 
     /// A strong ACK that repeats what others have told changes nothing, and one that others have
@@ -550,9 +587,9 @@ mod tests {
         let mut low = low(64.0);
         fill(&mut low, 0);
         answer(&mut low, 50 * MS, 0..62, |id| id != 60);
-        assert_eq!(low.peek_overdue(50 * MS), None);
+        assert_eq!(low.peek_overdue(50 * MS, 50 * MS), None);
         let mut starts = Vec::new();
-        while let Some(range) = low.peek_overdue(52 * MS) {
+        while let Some(range) = low.peek_overdue(52 * MS, 50 * MS) {
             starts.push(range.start);
             low.take_overdue();
         }
@@ -563,7 +600,8 @@ mod tests {
     }
 
     /// min_rto 200 ms after the last sign of life: 1.2 s before the first sample, then 200, 400, 800;
-    /// halved three times, then parked with one packet each round trip; the first arrival ends it.
+    /// halved three times, then parked with one packet each round trip; the first arrival ends it. No
+    /// timeout is longer than 1 s.
     #[test]
     fn timeouts_park_it() {
         let mut low = low(64.0);
@@ -579,6 +617,7 @@ mod tests {
         }
         assert_eq!(low.buffered(), 128 + 64 + 32);
         assert!(low.is_parked());
+        assert_eq!(low.rto(), 1000 * MS);
         assert_eq!(fill(&mut low, 1529 * MS), 0);
         assert_eq!(fill(&mut low, 1530 * MS), 1);
         assert_eq!(fill(&mut low, 1579 * MS), 0);

@@ -83,12 +83,14 @@ fn common_options() -> Vec<ParamInfo> {
             "let the low class, too, send again what it has lost (reconstruction: the paper leaves it \
              open; the high one alone cannot send all of it above a loss of about 0.5 %)",
         ),
-        ParamInfo::flag(
-            "hcm_unblocks",
-            true,
-            "where the receive window is full, let the high class send what the low one has had \
-             outstanding for longer than srtt + 4 rttvar (reconstruction, after the opportunistic \
-             retransmission of MPTCP: Raiciu et al., NSDI 2012)",
+        ParamInfo::new(
+            "unblock_below",
+            "fraction",
+            0.1,
+            (0.0, 1.0),
+            "where less of the receive window is free, the high class first sends what the low one has \
+             had outstanding for longer than two of its own round trips; 0: never (reconstruction, \
+             after the opportunistic retransmission of MPTCP: Raiciu et al., NSDI 2012)",
         ),
         ParamInfo::flag(
             "tail_duplication",
@@ -166,6 +168,14 @@ fn low_options() -> Vec<ParamInfo> {
             200_000_000,
             (1e6, 60e9),
             "least timeout of the low class (reconstruction)",
+        ),
+        ParamInfo::new(
+            "lcm_max_rto",
+            "time",
+            1_000_000_000,
+            (1e6, 120e9),
+            "longest timeout of the low class: round trips of starved packets say nothing of the path \
+             (reconstruction)",
         ),
         ParamInfo::new(
             "park_after",
@@ -259,6 +269,7 @@ fn config(options: &Params) -> sender::Config {
             period_packets: options.count("lcm_period"),
             reordering: options.count("lcm_reordering"),
             min_rto: options.time("lcm_min_rto"),
+            max_rto: options.time("lcm_max_rto"),
             park_after: options.count("park_after") as u32,
         },
         low_dscp: options.count("low_dscp") as u8,
@@ -267,7 +278,7 @@ fn config(options: &Params) -> sender::Config {
         scale: window_scale(rwnd),
         line_rate: if line_rate > 0.0 { line_rate } else { f64::INFINITY },
         rexmt_on_low: options.flag("lcm_rexmt_on_lcm"),
-        unblock: options.flag("hcm_unblocks"),
+        unblock: options.number("unblock_below"),
         duplicate_tail: options.flag("tail_duplication"),
         shutdown: (options.choice("shutdown") == "auto").then(|| shutdown::Config {
             train: options.count("shutdown_train") as usize,

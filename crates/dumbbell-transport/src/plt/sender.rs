@@ -3,7 +3,7 @@
 use dumbbell_queue::Nanos;
 
 use super::high::High;
-use super::low::{self, Low};
+use super::low::{self, End, Low};
 use super::receiver::probe_mark;
 use super::scheduler::{Range, Scheduler};
 use super::shutdown::{self, Detector, Verdict};
@@ -26,7 +26,7 @@ pub(super) struct Config {
     /// Bits per second that the low class is paced at, infinity for none.
     pub(super) line_rate: f64,
     pub(super) rexmt_on_low: bool,
-    pub(super) unblock: bool,
+    pub(super) unblock: f64,
     pub(super) duplicate_tail: bool,
     pub(super) shutdown: Option<shutdown::Config>,
 }
@@ -96,18 +96,18 @@ impl Sender {
     #[inline]
     fn high_source(&mut self, now: Nanos) -> Option<(HighSource, Range, bool)> {
         let backlog = self.scheduler.backlog();
-        if let Some(range) = self.low.peek_lost(self.scheduler.acked()) {
+        if let Some(range) = self.low.peek_lost(End::First, self.scheduler.acked()) {
             return Some((HighSource::Lost, range, self.low.buffered() > 1 || backlog > 0));
         }
-        if let Some(range) = self.scheduler.peek() {
-            return Some((HighSource::New, range, backlog > u64::from(range.len)));
-        }
-        if self.config.unblock && backlog > 0 {
-            // The receive window is full: what is behind the holes cannot be delivered.
-            let range = self.low.peek_overdue(now)?;
+        if backlog > 0
+            // Soon what is behind the holes would fill the receive window.
+            && (self.scheduler.free() as f64) < self.config.unblock * self.config.rwnd as f64
+            && let Some(range) = self.low.peek_overdue(now, 2 * self.high.srtt())
+        {
             return Some((HighSource::Overdue, range, true));
         }
-        None
+        let range = self.scheduler.peek()?;
+        Some((HighSource::New, range, backlog > u64::from(range.len)))
     }
 
     #[inline]
@@ -117,7 +117,7 @@ impl Sender {
         let (packet, taken) = self.high.poll(now, range, more)?;
         match source {
             Some((HighSource::Lost, ..)) if taken => {
-                self.low.take_lost();
+                self.low.take_lost(End::First);
                 self.repaired += 1;
             }
             Some((HighSource::New, range, _)) if taken => self.scheduler.take(range),
@@ -147,8 +147,10 @@ impl Sender {
             // Nothing waits for a probe: it may starve.
             return Some((Source::Copy, range));
         }
+        // What the high class can send within a round trip is left to it.
         if self.config.rexmt_on_low
-            && let Some(range) = self.low.peek_lost(self.scheduler.acked())
+            && self.low.buffered() as f64 > self.high_window()
+            && let Some(range) = self.low.peek_lost(End::Last, self.scheduler.acked())
         {
             return Some((Source::Lost, range));
         }
@@ -254,7 +256,7 @@ impl Sender {
         match source {
             Source::New => self.scheduler.take(range),
             Source::Lost => {
-                self.low.take_lost();
+                self.low.take_lost(End::Last);
                 self.repaired += 1;
             }
             Source::Copy => {}

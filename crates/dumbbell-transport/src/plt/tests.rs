@@ -129,11 +129,11 @@ proptest! {
     #[test]
     fn delivers_everything_once_and_in_order(
         harm in harm(), bytes in 1u64..400_000, window in 20u64..200, rexmt: bool, tail: bool,
-        every in 1u64..4, auto: bool, unblocks: bool,
+        every in 1u64..4, auto: bool, unblocks in 0.0f64..1.0,
     ) {
         let pair = pair(json!({
             "lcm_rexmt_on_lcm": rexmt, "tail_duplication": tail, "strong_ack_every": every,
-            "hcm_unblocks": unblocks, "rwnd": window * 1000, "shutdown": if auto { "auto" } else { "off" },
+            "unblock_below": unblocks, "rwnd": window * 1000, "shutdown": if auto { "auto" } else { "off" },
         }));
         let path = Path::delay(20 * MILLISECOND).bottleneck(20e6, 50);
         let mut run = Run::new(pair, path.script(move |crossing| harm.fate(crossing)));
