@@ -211,7 +211,7 @@ def _ramp_rtts(result: Result, at: float) -> float:
 
 
 def _loss_spike(result: Result, at: float) -> float:
-    """Rise of the loss ratio of flow three's low class from the second before `at` to that after."""
+    """Rise of the loss ratio of flow three's low class from the second before to that after."""
 
     def ratio(start: float) -> float:
         lost, sent = (

@@ -203,7 +203,7 @@ fn shutdown_options() -> Vec<ParamInfo> {
             "packets",
             3,
             (1.0, shutdown::MAX_TRAIN as f64),
-            "packets of a probe train in either class (reconstruction)",
+            "most packets of a probe train in either class (reconstruction)",
         ),
         ParamInfo::new(
             "shutdown_trains",

@@ -183,20 +183,31 @@ impl Sender {
     #[inline]
     fn begin_train(&mut self, now: Nanos) -> bool {
         let (most, rtt) = (self.most(), self.round_trip());
+        let window = self.low.window().min(most);
         let Some(detector) = &mut self.detector else { return false };
-        if !detector.is_due(now) || self.low.is_parked() {
+        if !detector.is_due(now) {
             return false;
         }
-        let packets = detector.length();
+        let size = detector.size(window);
+        let packets = 2 * size as u64;
         let bytes = packets * u64::from(self.config.mss);
-        let has_data = self.scheduler.backlog().min(self.scheduler.free()) >= bytes;
-        if !has_data || packets as f64 > self.low.window().min(most) {
+        if self.scheduler.backlog().min(self.scheduler.free()) < bytes {
+            return false;
+        }
+        if self.low.is_parked() {
+            // A pair in the place of a probe: starvation tells of priority, too.
+            if self.low.allows(now, 1, most) {
+                detector.begin(now, rtt, size);
+            }
+            return false;
+        }
+        if packets as f64 > window {
             return false;
         }
         if !self.low.allows(now, packets, most) {
             return true;
         }
-        detector.begin(now, rtt);
+        detector.begin(now, rtt, size);
         false
     }
 

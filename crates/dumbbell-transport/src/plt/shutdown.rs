@@ -23,7 +23,7 @@ const WATCHING: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Config {
-    /// Packets of a train in either class.
+    /// Most packets of a train in either class.
     pub(super) train: usize,
     /// Trains that met a queue, for a verdict.
     pub(super) trains: usize,
@@ -83,6 +83,8 @@ fn delay(sent: Nanos, at: Nanos) -> f64 {
 #[derive(Clone, Copy, Debug)]
 struct Train {
     sent: Nanos,
+    /// Packets in either class.
+    size: usize,
     low: Arrivals,
     high: Arrivals,
 }
@@ -99,7 +101,8 @@ struct Outcome {
 #[derive(Debug)]
 pub(super) struct Detector {
     config: Config,
-    /// Packets of the current train that are still to leave.
+    /// Packets of either class in the current train, and how many of both are still to leave.
+    size: usize,
     left: usize,
     begun: Nanos,
     due: Nanos,
@@ -115,6 +118,7 @@ impl Detector {
     pub(super) fn new(config: Config) -> Self {
         Self {
             config,
+            size: 0,
             left: 0,
             begun: 0,
             due: 0,
@@ -135,25 +139,26 @@ impl Detector {
         self.trains
     }
 
-    /// Packets that a train has in both classes.
-    pub(super) fn length(&self) -> u64 {
-        2 * self.config.train as u64
+    /// Packets in either class of a train for which a window of `window` packets has room, one at least.
+    pub(super) fn size(&self, window: f64) -> usize {
+        self.config.train.min((window / 2.0) as usize).max(1)
     }
 
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         now >= self.due && self.left == 0 && self.verdict != Verdict::NoPriority
     }
 
-    pub(super) fn begin(&mut self, now: Nanos, rtt: Nanos) {
+    pub(super) fn begin(&mut self, now: Nanos, rtt: Nanos, size: usize) {
         let rounds = if self.verdict == Verdict::Unknown { SEARCHING } else { WATCHING };
         self.due = now.saturating_add(rounds * rtt.max(1));
-        (self.left, self.begun) = (2 * self.config.train, now);
+        (self.size, self.left, self.begun) = (size, 2 * size, now);
         self.trains += 1;
         if self.waiting.len() == MAX_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(Train {
             sent: now,
+            size,
             low: Arrivals::default(),
             high: Arrivals::default(),
         });
@@ -163,7 +168,7 @@ impl Detector {
     pub(super) fn next_class(&self) -> Option<Class> {
         match self.left {
             0 => None,
-            left if left > self.config.train => Some(Class::Low),
+            left if left > self.size => Some(Class::Low),
             _ => Some(Class::High),
         }
     }
@@ -205,7 +210,7 @@ impl Detector {
     fn judge(&mut self, now: Nanos, rtt: Nanos) {
         let patience = MIN_PATIENCE.max(PATIENCE.saturating_mul(rtt));
         while let Some(train) = self.waiting.front().copied() {
-            let whole = train.low.count + train.high.count == 2 * self.config.train;
+            let whole = train.low.count + train.high.count == 2 * train.size;
             if !whole && now.saturating_sub(train.sent) < patience {
                 return;
             }
@@ -223,7 +228,7 @@ impl Detector {
     /// None where the train met no queue, or too little of it came.
     fn outcome(&self, train: &Train) -> Option<Outcome> {
         let (low, high) = (&train.low, &train.high);
-        if low.count == 0 && high.count == self.config.train {
+        if low.count == 0 && high.count == train.size {
             // Starved.
             return Some(Outcome { inversions: 1.0, gap: 1.0 });
         }
@@ -270,7 +275,7 @@ mod tests {
         let first = detector.due;
         for train in 0..count {
             let sent = first + train * 100 * MS;
-            detector.begin(sent, 50 * MS);
+            detector.begin(sent, 50 * MS, 3);
             assert_eq!(detector.next_class(), Some(Class::Low));
             for _ in 0..6 {
                 detector.on_sent();
@@ -305,6 +310,13 @@ mod tests {
         assert!(!detector.is_due(Nanos::MAX));
     }
 
+    /// A window of 5 has room for two and two, one of 1 for none, but a pair is sent in any case.
+    #[test]
+    fn trains_fit_the_window() {
+        let sizes = [1.0, 2.0, 5.0, 6.0, 100.0].map(|window| detector().size(window));
+        assert_eq!(sizes, [1, 1, 2, 3, 3]);
+    }
+
     #[test]
     fn without_a_queue_nothing_is_known() {
         let mut detector = detector();
@@ -318,7 +330,7 @@ mod tests {
         let mut detector = detector();
         for train in 0..11u64 {
             let sent = train * SECOND;
-            detector.begin(sent, 50 * MS);
+            detector.begin(sent, 50 * MS, 3);
             for _ in 0..6 {
                 detector.on_sent();
             }
