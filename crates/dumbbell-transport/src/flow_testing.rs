@@ -1,7 +1,7 @@
 //! Two ends of a flow and a path between them in virtual time, for tests.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use dumbbell_queue::{Ecn, Nanos};
 use proptest::prelude::*;
@@ -84,6 +84,19 @@ impl Path {
     pub(crate) fn script(self, script: impl FnMut(&Crossing) -> Fate + 'static) -> Self {
         Self { script: Box::new(script), ..self }
     }
+}
+
+/// 4 Mbit/s with a short buffer, and losses, copies and late packets by a list that repeats; below 8 is
+/// one of these.
+pub(crate) fn troubled(fates: Vec<u8>) -> Path {
+    Path::delay(20 * MILLISECOND).bottleneck(4e6, 10).script(move |crossing| {
+        match fates[crossing.number as usize % fates.len()] {
+            0 => Fate::Lose,
+            1..4 => Fate::Duplicate(3 * MILLISECOND),
+            4..8 => Fate::Delay(9 * MILLISECOND),
+            _ => Fate::Pass,
+        }
+    })
 }
 
 /// What has happened to the packets that go one way.
@@ -219,6 +232,13 @@ impl Run {
         let arrived = self.forward.arrivals.iter().filter(|(at, _)| (from..to).contains(at));
         let bytes: u64 = arrived.map(|(_, packet)| u64::from(packet.payload)).sum();
         bytes as f64 * 8e9 / (to - from) as f64
+    }
+
+    /// Bytes delivered are those of the distinct packets that have arrived, `payload` in each.
+    pub(crate) fn assert_each_once(&self, payload: u64) {
+        let arrived: BTreeSet<_> = self.forward.arrivals.iter().map(|(_, p)| p.seq).collect();
+        assert!(arrived.len() > 5);
+        assert_eq!(self.pair.receiver.delivered_bytes(), payload * arrived.len() as u64);
     }
 
     fn arrive(&mut self) {

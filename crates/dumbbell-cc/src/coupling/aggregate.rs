@@ -73,7 +73,31 @@ pub(super) fn burst_option(default: u64) -> ParamInfo {
     )
 }
 
-pub(super) fn keep_options() -> [ParamInfo; 2] {
+/// Of [`one_connection`].
+pub(super) fn one_connection_options() -> Vec<ParamInfo> {
+    let mut options = vec![lend_option(true)];
+    options.extend(keep_options());
+    options.push(burst_option(0));
+    options
+}
+
+/// Members that together are one connection: each one's controller steers the whole window.
+pub(super) fn one_connection(params: &Params, weighted: bool) -> Box<dyn Sharing> {
+    let rules = Rules {
+        steers: Steers::Whole,
+        weighted,
+        grows_as_one: false,
+        cuts_whole: true,
+        restart: Restart::Whole,
+        lends: true,
+        keeps: true,
+        idle_halving: 0,
+        burst: 0,
+    };
+    Box::new(Aggregate::new(rules.options(params)))
+}
+
+fn keep_options() -> [ParamInfo; 2] {
     [
         ParamInfo::flag("keep", true, "the window outlives the last member, for those that follow"),
         ParamInfo::new(
@@ -88,7 +112,7 @@ pub(super) fn keep_options() -> [ParamInfo; 2] {
 }
 
 impl Rules {
-    /// Read what [`lend_option`], [`burst_option`] and [`keep_options`] describe.
+    /// Read what [`lend_option`], [`burst_option`] and, if there, [`keep_options`] describe.
     pub(super) fn options(mut self, params: &Params) -> Self {
         self.lends = params.flag("lend");
         self.burst = params.count("burst");

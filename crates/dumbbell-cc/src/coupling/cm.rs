@@ -8,26 +8,20 @@
 //! each has at least one segment.
 
 use super::CouplingInfo;
-use super::aggregate::{
-    Aggregate, Restart, Rules, Steers, burst_option, keep_options, lend_option,
-};
+use super::aggregate::{one_connection, one_connection_options};
 use super::window::Sharing;
 use crate::{ParamInfo, Params};
 
 pub(crate) const NAME: &str = "cm";
 
 pub(crate) fn info() -> CouplingInfo {
-    let mut options = vec![
-        ParamInfo::choice(
-            "scheduler",
-            &["weighted", "unweighted"],
-            "weighted",
-            "weighted: shares by priority; unweighted: equal shares (RFC 3124 section 5.3, round robin)",
-        ),
-        lend_option(true),
-    ];
-    options.extend(keep_options());
-    options.push(burst_option(0));
+    let mut options = vec![ParamInfo::choice(
+        "scheduler",
+        &["weighted", "unweighted"],
+        "weighted",
+        "weighted: shares by priority; unweighted: equal shares (RFC 3124 section 5.3, round robin)",
+    )];
+    options.extend(one_connection_options());
     CouplingInfo {
         name: NAME,
         summary: "congestion manager: one window for all connections, divided by a scheduler",
@@ -38,16 +32,5 @@ pub(crate) fn info() -> CouplingInfo {
 }
 
 pub(crate) fn build(params: &Params) -> Box<dyn Sharing> {
-    let rules = Rules {
-        steers: Steers::Whole,
-        weighted: params.choice("scheduler") == "weighted",
-        grows_as_one: false,
-        cuts_whole: true,
-        restart: Restart::Whole,
-        lends: true,
-        keeps: true,
-        idle_halving: 0,
-        burst: 0,
-    };
-    Box::new(Aggregate::new(rules.options(params)))
+    one_connection(params, params.choice("scheduler") == "weighted")
 }

@@ -6,38 +6,22 @@
 //! (with `reno`), and is cut once for what is lost in it.
 
 use super::CouplingInfo;
-use super::aggregate::{
-    Aggregate, Restart, Rules, Steers, burst_option, keep_options, lend_option,
-};
+use super::aggregate::{one_connection, one_connection_options};
 use super::window::Sharing;
 use crate::Params;
 
 pub(crate) const NAME: &str = "e-tcp";
 
 pub(crate) fn info() -> CouplingInfo {
-    let mut options = vec![lend_option(true)];
-    options.extend(keep_options());
-    options.push(burst_option(0));
     CouplingInfo {
         name: NAME,
         summary: "ensemble TCP: equal shares of one window; together as aggressive as one connection",
         source: "Eggert, Heidemann, Touch, ACM CCR 2000",
         shares: "window",
-        options,
+        options: one_connection_options(),
     }
 }
 
 pub(crate) fn build(params: &Params) -> Box<dyn Sharing> {
-    let rules = Rules {
-        steers: Steers::Whole,
-        weighted: false,
-        grows_as_one: false,
-        cuts_whole: true,
-        restart: Restart::Whole,
-        lends: true,
-        keeps: true,
-        idle_halving: 0,
-        burst: 0,
-    };
-    Box::new(Aggregate::new(rules.options(params)))
+    one_connection(params, false)
 }

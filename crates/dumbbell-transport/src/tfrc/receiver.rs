@@ -16,6 +16,8 @@ use crate::{Kind, Packet};
 /// Bounds of the round-trip time that a sender may tell, ns.
 const LEAST_RTT: Nanos = 1000;
 const GREATEST_RTT: Nanos = 10_000_000_000_000;
+/// Packets a round trip that the interval before the first loss event is good for at least.
+const LEAST_FIRST_RATE: f64 = 0.5;
 
 /// Bytes that arrived since a time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,10 +80,12 @@ pub(super) struct Receiver {
     /// As the sender knows it; 0 until it does.
     rtt: Nanos,
     received: ReceiveRate,
+    /// The greatest receive rate reported, bytes a second.
+    greatest: f64,
     /// Sending and arrival times of the last packet; none before the first.
     last: Option<(Nanos, Nanos)>,
-    /// p of the last feedback.
-    reported: f64,
+    /// p, as it was computed last.
+    rate: f64,
     /// When a round trip since the last feedback is over; [`Nanos::MAX`]: the next packet is answered.
     timer: Nanos,
     feedback: VecDeque<Packet>,
@@ -100,8 +104,9 @@ impl Receiver {
             delivered: 0,
             rtt: 0,
             received: ReceiveRate::default(),
+            greatest: 0.0,
             last: None,
-            reported: 0.0,
+            rate: 0.0,
             timer: Nanos::MAX,
             feedback: VecDeque::new(),
         }
@@ -112,21 +117,28 @@ impl Receiver {
         self.intervals.rate(open as f64)
     }
 
-    /// The interval before the first loss event: what would give TCP the present receive rate (section
-    /// 6.3.1), no less than a packet a round trip.
-    fn first_interval(&self, now: Nanos) -> f64 {
-        let bytes = self.received.rate(now, self.rtt) * self.rtt as f64 / 1e9;
-        1.0 / loss_rate((bytes / self.size).max(1.0))
+    /// The interval before the first loss event, which lost packet `first`: what would give TCP the
+    /// greatest receive rate so far, but no less than half a packet a round trip, which is what remains if
+    /// the very first packet is lost or marked (section 6.3.1).
+    fn first_interval(&self, first: u64) -> f64 {
+        let packets = self.greatest * self.rtt as f64 / 1e9 / self.size;
+        let least = LEAST_FIRST_RATE;
+        1.0 / loss_rate(if first == 0 { least } else { packets.max(least) })
     }
 
     fn report(&mut self, now: Nanos) {
         let Some((sent, arrived)) = self.last else { return };
-        self.reported = self.loss_event_rate();
-        let rate = self.received.rate(now, self.rtt);
+        if self.timer == Nanos::MAX && self.rtt > 0 {
+            // Nothing arrived in the last round trip but what is answered.
+            self.received.current.since = now.saturating_sub(self.rtt);
+        }
+        self.rate = self.loss_event_rate();
+        let received = self.received.rate(now, self.rtt);
+        self.greatest = self.greatest.max(received);
         self.received.restart(now, self.rtt);
         self.timer = if self.rtt > 0 { now.saturating_add(self.rtt) } else { Nanos::MAX };
         let packet = self.ends.packet(Kind::Report, FEEDBACK_BYTES, 0, now);
-        let aux = [now - arrived, rate.to_bits(), self.reported.to_bits()];
+        let aux = [now - arrived, received.to_bits(), self.rate.to_bits()];
         self.feedback.push_back(Packet { seq: self.highest, timestamp: sent, aux, ..packet });
     }
 }
@@ -136,7 +148,7 @@ impl FlowReceiver for Receiver {
         if packet.kind != Kind::Payload {
             return;
         }
-        if packet.aux[2] > 0 {
+        if packet.aux[2] > 0 && packet.seq >= self.highest {
             self.rtt = packet.aux[2].clamp(LEAST_RTT, GREATEST_RTT);
         }
         if self.last.is_none() {
@@ -154,7 +166,7 @@ impl FlowReceiver for Receiver {
         let mut event = false;
         losses.on_packet(packet.seq, now, self.rtt, packet.is_ce(), |first| {
             let length = if self.intervals.is_empty() {
-                self.first_interval(now)
+                self.first_interval(first)
             } else {
                 first.saturating_sub(self.event) as f64
             };
@@ -163,7 +175,11 @@ impl FlowReceiver for Receiver {
             event = true;
         });
         self.losses = losses;
-        if self.timer == Nanos::MAX || event && self.loss_event_rate() > self.reported {
+        let before = self.rate;
+        if event {
+            self.rate = self.loss_event_rate();
+        }
+        if self.timer == Nanos::MAX || self.rate > before {
             self.report(now);
         }
     }
@@ -189,5 +205,79 @@ impl FlowReceiver for Receiver {
 
     fn delivered_bytes(&self) -> u64 {
         self.delivered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow_testing::MILLISECOND;
+
+    const RTT: Nanos = 100 * MILLISECOND;
+
+    /// Packets of 1000 bytes by number, time of arrival in ms, and round-trip time; what is fed back:
+    /// receive rate and loss event rate.
+    fn feedback(packets: &[(u64, u64, Nanos)]) -> Vec<(f64, f64)> {
+        let ends = Ends::default();
+        let mut receiver = Receiver::new(1000, true, ends);
+        let mut found = Vec::new();
+        for &(seq, ms, rtt) in packets {
+            let now = ms * MILLISECOND;
+            while receiver.next_timeout() <= now {
+                receiver.on_timeout(receiver.next_timeout());
+            }
+            let packet = ends.packet(Kind::Payload, 40, 960, now);
+            receiver.on_packet(now, &Packet { seq, aux: [0, 0, rtt], ..packet });
+            while let Some(Packet { aux: [_, received, p], .. }) = receiver.poll_transmit(now) {
+                found.push((f64::from_bits(received), f64::from_bits(p)));
+            }
+        }
+        found
+    }
+
+    /// 10 packets in a round trip, then 2; then packet 60 is lost. The interval before is the one that gives
+    /// 10 packets a round trip, 1 / p with p = 0.01217272 by bisection of the equation; the open one
+    /// does not count yet.
+    #[test]
+    fn the_first_interval_is_of_the_greatest_receive_rate() {
+        let fast = (0..50).map(|seq| (seq, 10 * seq, RTT));
+        let slow = (50..64).filter(|&seq| seq != 60).map(|seq| (seq, 500 + 50 * (seq - 50), RTT));
+        let found = feedback(&fast.chain(slow).collect::<Vec<_>>());
+        let (received, p) = found[found.len() - 1];
+        assert!(found.iter().any(|&(received, _)| (received - 100e3).abs() < 1.0), "{found:?}");
+        assert!(received < 30e3, "{found:?}");
+        assert!((p / 0.012_172_72 - 1.0).abs() < 1e-5, "{p}");
+    }
+
+    /// The first packet is lost: half a packet a round trip, p = 0.2064 and an interval of 4.84.
+    #[test]
+    fn losing_the_first_packet_leaves_half_a_packet_a_round_trip() {
+        let found = feedback(&[(1, 0, 0), (2, 100, RTT), (3, 110, RTT)]);
+        let (_, p) = found[found.len() - 1];
+        assert!((1.0 / p - 4.84).abs() < 0.01, "{p}");
+    }
+
+    /// Where less than a packet arrives in each round trip, each is answered at once, and X_recv is of the
+    /// last round trip: a packet in it (the note on the measured receive rate in section 6.2).
+    #[test]
+    fn the_receive_rate_is_at_least_a_packet_a_round_trip() {
+        let found = feedback(&(0..6).map(|seq| (seq, 700 * seq, RTT)).collect::<Vec<_>>());
+        assert_eq!(found.len(), 6);
+        assert!(
+            found[1..].iter().all(|&(received, _)| (received - 10e3).abs() < 1e-6),
+            "{found:?}"
+        );
+    }
+
+    /// The round-trip time is that of the highest packet: 8 of 100 ms comes late and does not change the 50
+    /// ms of 9.
+    #[test]
+    fn the_round_trip_time_is_of_the_highest_packet() {
+        let mut receiver = Receiver::new(1000, true, Ends::default());
+        for (seq, rtt) in [(7, RTT), (9, RTT / 2), (8, RTT)] {
+            let packet = Ends::default().packet(Kind::Payload, 40, 960, 0);
+            receiver.on_packet(seq, &Packet { seq, aux: [0, 0, rtt], ..packet });
+        }
+        assert_eq!(receiver.rtt, RTT / 2);
     }
 }
