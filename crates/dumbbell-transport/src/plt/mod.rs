@@ -257,7 +257,9 @@ fn reno() -> Box<dyn Controller> {
 }
 
 fn config(options: &Params) -> sender::Config {
-    let (mss, rwnd) = (mss(options), options.count("rwnd"));
+    let mss = mss(options);
+    // A window of less than a packet would let nothing through.
+    let rwnd = options.count("rwnd").max(mss.into());
     let line_rate = options.number("line_rate");
     sender::Config {
         low: low::Config {
