@@ -9,6 +9,10 @@ import pytest
 import dumbbell
 
 
+# With the draft's gains GCC's threshold, once high, falls too slowly to keep a queue short.
+PARAMS = {"gcc": {"overuse": "libwebrtc"}}
+
+
 def run(cc: str, priority: float | None) -> dict[str, Any]:
     """Video and Reno over 4 Mbit/s and 100 ms; coupled if there is a priority of the video."""
     scenario: dict[str, Any] = {
@@ -20,7 +24,7 @@ def run(cc: str, priority: float | None) -> dict[str, Any]:
                 "id": "media",
                 "transport": "rtp",
                 "cc": cc,
-                "params": {"max_rate": "4Mbit"},
+                "params": {"max_rate": "4Mbit"} | PARAMS.get(cc, {}),
                 "traffic": {"kind": "video", "max_rate": "4Mbit"},
             },
             {"id": "data", "cc": "reno"},

@@ -15,9 +15,8 @@ from dumbbell._run import preset_file
 from dumbbell._run import run as run_scenario
 
 CONTROLLERS = ("nada", "scream", "gcc")
-DRAFT_GCC = "gcc with the draft's gains"
-"""GCC whose threshold follows the delay as the draft has it, and not as libwebrtc."""
-_DRAFT_GAINS = {"k_up": 0.01, "k_down": 0.00018}
+LIBWEBRTC_GCC = "gcc with libwebrtc's gains"
+"""GCC whose threshold follows the delay as in libwebrtc, and not as in the draft."""
 CASES = {
     "5.1": "5.1 changing\ncapacity, 1 flow",
     "5.2": "5.2 changing\ncapacity, 2 flows",
@@ -42,8 +41,8 @@ def scenario(case: str, cc: str) -> dict[str, Any]:
     document = tomllib.loads(text)
     for flow in document["flows"]:
         if flow.get("transport") == "rtp":
-            flow["cc"] = "gcc" if cc == DRAFT_GCC else cc
-            flow["params"] = _DRAFT_GAINS if cc == DRAFT_GCC else {}
+            flow["cc"] = "gcc" if cc == LIBWEBRTC_GCC else cc
+            flow["params"] = {"overuse": "libwebrtc"} if cc == LIBWEBRTC_GCC else {}
     return document
 
 

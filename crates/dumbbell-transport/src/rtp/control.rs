@@ -12,6 +12,30 @@ pub struct PacketResult {
     /// By the receiver's clock; `None`: lost.
     pub arrival: Option<Nanos>,
     pub ecn: Ecn,
+    /// The probe that it was part of.
+    pub probe: Option<ProbeTag>,
+}
+
+/// A burst of packets by whose arrival a controller sees what the path bears. Where no media wait,
+/// padding fills it.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    pub cluster: u32,
+    /// Bits per second.
+    pub rate: f64,
+    /// It ends when so many packets and IP bytes have been sent.
+    pub packets: u32,
+    pub bytes: u64,
+    /// IP bytes of a packet of padding, as far as packets can be so short or long.
+    pub packet_bytes: u64,
+}
+
+/// What a packet keeps of its probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeTag {
+    pub cluster: u32,
+    /// IP bytes of the whole burst, at least.
+    pub bytes: u64,
 }
 
 /// One report of the receiver, joined with what was sent.
@@ -60,6 +84,11 @@ pub trait MediaController: Send {
     /// When the first packet of the sender's queue has waited so long, the queue is emptied and a key
     /// frame asked for; `None`: never.
     fn max_queue_delay(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// The next burst to be sent, if one is due. It goes out at its own rate.
+    fn take_probe(&mut self, _now: Nanos) -> Option<Probe> {
         None
     }
 

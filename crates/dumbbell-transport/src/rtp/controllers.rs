@@ -135,7 +135,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rtp::control::{Feedback, PacketResult};
+    use crate::rtp::control::{Feedback, PacketResult, ProbeTag};
     use crate::rtp::loop_testing::{Loop, SECOND, controller};
 
     fn message(kind: &str, given: &Value) -> String {
@@ -256,7 +256,8 @@ mod tests {
                     seq += 1;
                     let ecn = if marked { Ecn::Ce } else { Ecn::Ect0 };
                     let arrival = delay.map(|delay| sent.wrapping_add(delay));
-                    PacketResult { seq, sent, bytes, arrival, ecn }
+                    let probe = (seq % 3 == 0).then_some(ProbeTag { cluster: 7, bytes: 1 });
+                    PacketResult { seq, sent, bytes, arrival, ecn, probe }
                 })
                 .collect();
             match event {

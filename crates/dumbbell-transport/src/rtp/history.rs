@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use dumbbell_queue::{Ecn, Nanos};
 
-use super::control::PacketResult;
+use super::control::{PacketResult, ProbeTag};
 use crate::flow::Arrival;
 
 /// Packets older than this are forgotten.
@@ -25,6 +25,7 @@ struct Sent {
     at: Nanos,
     bytes: u32,
     fate: Fate,
+    probe: Option<ProbeTag>,
 }
 
 /// Packets sent, by transport-wide number.
@@ -78,8 +79,8 @@ impl History {
         self.lost
     }
 
-    pub(super) fn on_sent(&mut self, now: Nanos, bytes: u32) {
-        self.sent.push_back(Sent { at: now, bytes, fate: Fate::InFlight });
+    pub(super) fn on_sent(&mut self, now: Nanos, bytes: u32, probe: Option<ProbeTag>) {
+        self.sent.push_back(Sent { at: now, bytes, fate: Fate::InFlight, probe });
         self.in_flight += u64::from(bytes);
         let old = |sent: &Sent| sent.fate == Fate::Known || sent.at.saturating_add(MEMORY) < now;
         while self.sent.front().is_some_and(old) {
@@ -127,6 +128,7 @@ impl History {
                 bytes: sent.bytes,
                 arrival: arrival.map(|arrival| arrival.at),
                 ecn: arrival.map_or(Ecn::NotEct, |arrival| arrival.ecn),
+                probe: sent.probe,
             });
         }
         if results.iter().any(|result| result.arrival.is_some())
@@ -166,7 +168,7 @@ mod tests {
 
     fn sent(count: u64) -> History {
         let mut history = History::new(3);
-        (0..count).for_each(|i| history.on_sent(i * 10, 1000));
+        (0..count).for_each(|i| history.on_sent(i * 10, 1000, None));
         history
     }
 
@@ -209,7 +211,7 @@ mod tests {
         let mut history = sent(4);
         report(&mut history, (2, 4), &[arrival(2, 100), arrival(3, 100)]);
         assert_eq!(history.in_flight(), 2000);
-        history.on_sent(11_000_000_000, 500);
+        history.on_sent(11_000_000_000, 500, None);
         assert_eq!((history.in_flight(), history.next_seq(), history.lost()), (500, 5, 0));
     }
 

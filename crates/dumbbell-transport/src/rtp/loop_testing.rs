@@ -205,8 +205,14 @@ impl Loop {
                 self.free = self.free.max(now) + (f64::from(bytes) * 8e9 / self.capacity) as Nanos;
                 arrival = Some(self.free + self.one_way);
             }
-            let result =
-                PacketResult { seq: flow.next_seq, sent: now, bytes, arrival, ecn: Ecn::Ect0 };
+            let result = PacketResult {
+                seq: flow.next_seq,
+                sent: now,
+                bytes,
+                arrival,
+                ecn: Ecn::Ect0,
+                probe: None,
+            };
             flow.next_seq += 1;
             flow.sent.push_back(result);
         }
@@ -278,7 +284,7 @@ pub(super) fn feed(
         .map(|(seq, delay)| {
             let sent = begin + seq as u64 * interval;
             let arrival = delay.map(|delay| sent + delay * MS);
-            PacketResult { seq: seq as u64, sent, bytes, arrival, ecn: Ecn::NotEct }
+            PacketResult { seq: seq as u64, sent, bytes, arrival, ecn: Ecn::NotEct, probe: None }
         })
         .collect();
     for results in results.chunks(per_report) {

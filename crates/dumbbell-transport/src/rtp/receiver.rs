@@ -139,9 +139,12 @@ impl FlowReceiver for Receiver {
             self.duplicates += 1;
             return;
         }
-        self.delivered += u64::from(packet.payload);
         self.fresh += 1;
-        self.on_part(now, Part::of(packet), packet.aux[2]);
+        let part = Part::of(packet);
+        if part.count > 0 {
+            self.delivered += u64::from(packet.payload);
+            self.on_part(now, part, packet.aux[2]);
+        }
         if self.report_at == Nanos::MAX {
             self.report_at = now.saturating_add(self.interval);
         }

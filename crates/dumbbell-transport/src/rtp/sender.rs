@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dumbbell_queue::Nanos;
 
-use super::control::{Feedback, MediaController, PacketResult};
+use super::control::{Feedback, MediaController, PacketResult, Probe, ProbeTag};
 use super::history::History;
 use super::playout::Captured;
 use super::source::{Source, SourceConfig};
@@ -33,6 +33,31 @@ struct Queued {
     captured: Nanos,
 }
 
+/// A probe that is being sent.
+#[derive(Clone, Copy, Debug)]
+struct Probing {
+    probe: Probe,
+    began: Nanos,
+    packets: u32,
+    bytes: u64,
+}
+
+impl Probing {
+    fn new(probe: Probe, began: Nanos) -> Self {
+        Self { probe, began, packets: 0, bytes: 0 }
+    }
+
+    fn next_at(&self) -> Nanos {
+        let rate = self.probe.rate.max(LEAST_RATE);
+        let past = self.bytes as f64 * 8.0 * SECOND as f64 / rate;
+        self.began.saturating_add(past as Nanos)
+    }
+
+    fn is_over(&self) -> bool {
+        self.packets >= self.probe.packets && self.bytes >= self.probe.bytes
+    }
+}
+
 pub(super) struct Sender {
     ends: Ends,
     settings: Settings,
@@ -48,6 +73,7 @@ pub(super) struct Sender {
     results: Vec<PacketResult>,
     /// When the last packet left, and its IP bytes.
     last_sent: Option<(Nanos, u32)>,
+    probing: Option<Probing>,
     /// When the controller is told that no feedback comes; `MAX` while nothing is in flight.
     give_up_at: Nanos,
     last_discard: Option<Nanos>,
@@ -74,6 +100,7 @@ impl Sender {
             history: History::new(settings.reordering),
             results: Vec::new(),
             last_sent: None,
+            probing: None,
             give_up_at: Nanos::MAX,
             last_discard: None,
             discarded_frames: 0,
@@ -154,6 +181,9 @@ impl Sender {
 
     /// When the pacer lets the next packet go; `MAX`: none waits, or the window is full.
     fn paced_at(&self) -> Nanos {
+        if let Some(probing) = &self.probing {
+            return probing.next_at();
+        }
         let Some(first) = self.queue.front() else { return Nanos::MAX };
         let in_flight = self.history.in_flight();
         let after = in_flight + u64::from(first.payload + HEADER_BYTES);
@@ -163,6 +193,40 @@ impl Sender {
         let Some((at, bytes)) = self.last_sent else { return 0 };
         let rate = self.controller.send_rate().max(LEAST_RATE);
         at.saturating_add((f64::from(bytes) * 8.0 * SECOND as f64 / rate) as Nanos)
+    }
+
+    /// A probe begins with media, not in a pause.
+    fn maybe_probe(&mut self, now: Nanos) {
+        if self.probing.is_none()
+            && !self.queue.is_empty()
+            && let Some(probe) = self.controller.take_probe(now)
+        {
+            self.probing = Some(Probing::new(probe, now));
+        }
+    }
+
+    /// Media if any wait, or padding of a probe.
+    fn next_payload(&mut self) -> Option<Queued> {
+        if let Some(queued) = self.queue.pop_front() {
+            self.queued -= u64::from(queued.payload + HEADER_BYTES);
+            return Some(queued);
+        }
+        let wanted = self.probing?.probe.packet_bytes.saturating_sub(u64::from(HEADER_BYTES));
+        let payload = wanted.clamp(1, u64::from(self.settings.packet - HEADER_BYTES)) as u16;
+        Some(Queued { part: Part::PADDING, payload, captured: 0 })
+    }
+
+    /// Count a packet of the probe that is under way.
+    fn tag(&mut self, now: Nanos, bytes: u32) -> Option<ProbeTag> {
+        let probing = self.probing.as_mut()?;
+        probing.packets += 1;
+        probing.bytes += u64::from(bytes);
+        let probe = probing.probe;
+        if probing.is_over() {
+            let began = probing.next_at();
+            self.probing = self.controller.take_probe(now).map(|probe| Probing::new(probe, began));
+        }
+        Some(ProbeTag { cluster: probe.cluster, bytes: probe.bytes })
     }
 
     fn feedback_timeout(&self) -> Nanos {
@@ -181,6 +245,7 @@ impl FlowSender for Sender {
     fn write(&mut self, _now: Nanos, _bytes: u64) {}
 
     fn truncate(&mut self) {
+        self.probing = None;
         self.discard();
     }
 
@@ -188,7 +253,7 @@ impl FlowSender for Sender {
         if now < self.paced_at() {
             return None;
         }
-        let Queued { part, payload, captured } = self.queue.pop_front()?;
+        let Queued { part, payload, captured } = self.next_payload()?;
         let mut packet = Packet {
             seq: self.history.next_seq(),
             aux: [part.word(), 0, captured],
@@ -196,11 +261,11 @@ impl FlowSender for Sender {
         };
         packet.set_ecn(self.settings.ecn);
         let bytes = u32::from(packet.ip_bytes);
-        self.queued -= u64::from(bytes);
         if self.history.in_flight() == 0 {
             self.give_up_at = now.saturating_add(self.feedback_timeout());
         }
-        self.history.on_sent(now, bytes);
+        let tag = self.tag(now, bytes);
+        self.history.on_sent(now, bytes, tag);
         self.controller.on_sent(now, bytes, self.history.in_flight());
         self.last_sent = Some((now, bytes));
         self.stats.sent += 1;
@@ -228,6 +293,7 @@ impl FlowSender for Sender {
             });
         }
         self.results = results;
+        self.maybe_probe(now);
     }
 
     fn next_timeout(&self) -> Nanos {
@@ -251,6 +317,7 @@ impl FlowSender for Sender {
         while self.source.as_ref().is_some_and(|source| source.next_at() <= now) {
             self.capture(now);
         }
+        self.maybe_probe(now);
     }
 
     /// A source has no end.

@@ -7,7 +7,7 @@ use dumbbell_queue::{Ecn, Nanos, Packet as _};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::control::{Feedback, MediaController};
+use super::control::{Feedback, MediaController, Probe};
 use super::playout::{freezes, join};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -21,6 +21,7 @@ use crate::{Kind, Packet};
 struct Constant {
     rate: f64,
     window: Option<u64>,
+    probes: Vec<Probe>,
     log: Arc<std::sync::Mutex<Log>>,
 }
 
@@ -31,6 +32,8 @@ struct Log {
     marked: u64,
     timeouts: u64,
     most_in_flight: u64,
+    /// Cluster, time of sending and bytes.
+    probed: Vec<(u32, Nanos, u32)>,
 }
 
 impl MediaController for Constant {
@@ -44,6 +47,7 @@ impl MediaController for Constant {
             log.received += u64::from(result.arrival.is_some());
             log.lost += u64::from(result.arrival.is_none());
             log.marked += u64::from(result.ecn == Ecn::Ce);
+            log.probed.extend(result.probe.map(|tag| (tag.cluster, result.sent, result.bytes)));
         }
     }
     fn on_sent(&mut self, _now: Nanos, _bytes: u32, in_flight: u64) {
@@ -61,6 +65,9 @@ impl MediaController for Constant {
     }
     fn window(&self) -> Option<u64> {
         self.window
+    }
+    fn take_probe(&mut self, _now: Nanos) -> Option<Probe> {
+        self.probes.pop()
     }
     fn take_calculated(&mut self) -> Option<f64> {
         Some(self.rate)
@@ -84,10 +91,20 @@ fn pair(
     window: Option<u64>,
     settings: &Settings,
 ) -> (Pair, Arc<std::sync::Mutex<Log>>) {
+    probing_pair(source, rate, window, settings, Vec::new())
+}
+
+fn probing_pair(
+    source: &str,
+    rate: f64,
+    window: Option<u64>,
+    settings: &Settings,
+    probes: Vec<Probe>,
+) -> (Pair, Arc<std::sync::Mutex<Log>>) {
     let config: SourceConfig = serde_json::from_str(source).unwrap();
     config.check().unwrap();
     let log = Arc::default();
-    let controller = Box::new(Constant { rate, window, log: Arc::clone(&log) });
+    let controller = Box::new(Constant { rate, window, probes, log: Arc::clone(&log) });
     let ends = Ends { seed: 1, ..Ends::default() };
     let sender = Sender::new(settings, Arc::new(config), controller, &ends);
     let receiver = Receiver::new(settings, &ends);
@@ -347,4 +364,37 @@ proptest! {
         }
         pair.sender.on_timeout(u64::MAX);
     }
+}
+
+/// Two probes of audio packets (90 bytes) and padding, one after the other: 1.8 Mbit/s for 15 ms are
+/// 3 375 bytes, in packets of 2 ms, 450 bytes, each as long after the one before as that takes; then
+/// 900 kbit/s, 1 687 bytes, with packets of 225. Padding is reported, but is no media.
+#[test]
+fn probes_are_filled_with_padding() {
+    let probe = |cluster, rate: f64| Probe {
+        cluster,
+        rate,
+        packets: 5,
+        bytes: (rate * 0.015 / 8.0) as u64,
+        packet_bytes: (rate * 0.002 / 8.0) as u64,
+    };
+    let probes = vec![probe(2, 900e3), probe(1, 1.8e6)];
+    let (pair, log) = probing_pair(AUDIO, 36e3, None, &settings(&[]), probes);
+    let mut run = Run::new(pair, Path::delay(10 * MILLISECOND));
+    run.until(2 * SECOND);
+    let log = log.lock().unwrap();
+    for (cluster, rate, least) in [(1, 1.8e6, 3375), (2, 900e3, 1687)] {
+        let sent: Vec<_> = log.probed.iter().filter(|probed| probed.0 == cluster).collect();
+        assert!(sent.len() >= 5);
+        let bytes: u32 = sent.iter().map(|probed| probed.2).sum();
+        assert!((least..least + 450).contains(&bytes), "{bytes}");
+        let last = sent[sent.len() - 1];
+        let took = (last.1 - sent[0].1) as f64 / 1e9;
+        let told = f64::from(bytes - last.2) * 8.0 / took;
+        assert!((told / rate - 1.0).abs() < 1e-3, "{told}");
+    }
+    // Captured by 1.99 s: 100 frames.
+    assert_eq!(run.pair.receiver.delivered_bytes(), 100 * 50);
+    assert_eq!(run.pair.receiver.media().unwrap().completed.len(), 100);
+    assert_eq!(log.lost, 0);
 }

@@ -30,12 +30,14 @@ pub(super) fn packets_in_report(ip_bytes: u16) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) frame: u32,
-    /// Packets of the frame, and which one of them it is.
+    /// Packets of the frame, and which one of them it is. Padding is of a frame of none.
     pub(super) count: u16,
     pub(super) index: u16,
 }
 
 impl Part {
+    pub(super) const PADDING: Self = Self { frame: 0, count: 0, index: 0 };
+
     pub(super) fn of(packet: &Packet) -> Self {
         let word = packet.aux[0];
         Self { frame: (word >> 32) as u32, count: (word >> 16) as u16, index: word as u16 }

@@ -75,6 +75,8 @@ pub(super) struct Constants {
     pub(super) response: f64,
     /// Increase is bounded by so many times the measured rate.
     pub(super) headroom: f64,
+    /// Over-use cuts a round trip after any move of the rate, not only after the last cut.
+    pub(super) patient: bool,
 }
 
 /// Increase is bounded by so much more, so that rates near 0 can grow (libwebrtc).
@@ -94,8 +96,10 @@ pub(super) struct Aimd {
     rate: f64,
     state: State,
     capacity: Capacity,
+    /// When growth was last computed, or the rate set.
     changed: Option<Nanos>,
-    decreased: Option<Nanos>,
+    /// From when on a round trip has to pass before a cut.
+    moved: Option<Nanos>,
 }
 
 impl Aimd {
@@ -107,7 +111,7 @@ impl Aimd {
             state: State::Hold,
             capacity: Capacity::new(),
             changed: None,
-            decreased: None,
+            moved: None,
         }
     }
 
@@ -122,6 +126,12 @@ impl Aimd {
     pub(super) fn set_rate(&mut self, now: Nanos, rate: f64) {
         self.rate = self.limits.clip(rate);
         self.changed = Some(now);
+    }
+
+    /// What a probe has found.
+    pub(super) fn probed(&mut self, now: Nanos, rate: f64) {
+        self.set_rate(now, rate);
+        self.moved = Some(now);
     }
 
     /// Bits per second added in a second near convergence: half a packet in a response time.
@@ -141,18 +151,24 @@ impl Aimd {
     ) -> f64 {
         let since =
             |at: Option<Nanos>| at.map_or(f64::INFINITY, |at| millis(now.saturating_sub(at)));
-        self.state = self.state.after(signal);
-        match (self.state, measured) {
-            (State::Increase, _) => self.increase(since(self.changed).min(1e3), measured, rtt),
-            // Once in a round trip, unless the rate is far above what gets through.
-            (State::Decrease, Some(measured))
-                if since(self.decreased) >= rtt.clamp(10.0, 200.0)
-                    || measured < 0.5 * self.rate =>
-            {
+        let due = measured.filter(|&measured| {
+            // Unless the rate is far above what gets through.
+            since(self.moved) >= rtt.clamp(10.0, 200.0) || measured < 0.5 * self.rate
+        });
+        match (signal, due) {
+            (Signal::Over, Some(measured)) => {
                 self.decrease(measured);
-                self.decreased = Some(now);
+                self.moved = Some(now);
             }
+            (Signal::Over, None) if self.constants.patient => return self.rate,
             _ => {}
+        }
+        self.state = self.state.after(signal);
+        if self.state == State::Increase {
+            self.increase(since(self.changed).min(1e3), measured, rtt);
+            if self.constants.patient {
+                self.moved = Some(now);
+            }
         }
         self.changed = Some(now);
         self.rate

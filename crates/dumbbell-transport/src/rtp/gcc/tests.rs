@@ -1,8 +1,9 @@
-use dumbbell_queue::Nanos;
+use dumbbell_queue::{Ecn, Nanos};
 use serde_json::{Map, json};
 
 use super::detector::Signal;
 use super::*;
+use crate::rtp::control::{PacketResult, ProbeTag};
 use crate::rtp::loop_testing::{Loop, MS, SECOND, controller, feed};
 
 fn gcc(given: serde_json::Value) -> Gcc {
@@ -10,11 +11,16 @@ fn gcc(given: serde_json::Value) -> Gcc {
     Gcc::new(&Params::check(NAME, &info().params, &given).unwrap())
 }
 
-fn aimd(rate: f64) -> Aimd {
-    let constants = aimd::Constants { beta: 0.85, eta: 1.08, response: 100.0, headroom: 1.5 };
+fn aimd_of(rate: f64, patient: bool) -> Aimd {
+    let constants =
+        aimd::Constants { beta: 0.85, eta: 1.08, response: 100.0, headroom: 1.5, patient };
     let mut aimd = Aimd::new(constants, Limits { least: 10e3, most: 30e6 }, rate);
     aimd.set_rate(0, rate);
     aimd
+}
+
+fn aimd(rate: f64) -> Aimd {
+    aimd_of(rate, false)
 }
 
 /// The table of section 5.5, all nine fields.
@@ -65,6 +71,34 @@ fn over_use_cuts_to_0_85_of_the_measured_rate() {
     let mut slow = self::aimd(500e3);
     assert_eq!(slow.update(SECOND, Signal::Over, Some(800e3), 100.0), 500e3);
     assert_eq!(slow.update(2 * SECOND, Signal::Over, None, 100.0), 500e3);
+}
+
+/// libwebrtc waits for a round trip after any move of the rate, growth as well (TimeToReduceFurther), and
+/// not if less than half the rate gets through; the draft cuts at the signal.
+#[test]
+fn over_use_after_growth_is_answered_at_once_or_a_round_trip_later() {
+    for (patient, rate) in [(false, 680e3), (true, 1.08e6)] {
+        let mut aimd = aimd_of(1e6, patient);
+        aimd.update(SECOND, Signal::Normal, Some(1e6), 100.0);
+        let soon = SECOND + 50 * MS;
+        assert_eq!(aimd.update(soon, Signal::Over, Some(800e3), 100.0).round(), rate);
+        assert_eq!(aimd.update(SECOND + 100 * MS, Signal::Over, Some(800e3), 100.0), 680e3);
+    }
+    let mut aimd = aimd_of(1e6, true);
+    aimd.update(SECOND, Signal::Normal, Some(1e6), 100.0);
+    assert_eq!(aimd.update(SECOND + 50 * MS, Signal::Over, Some(500e3), 100.0), 425e3);
+}
+
+/// Gains as in the draft's table (section 5.6), or as in libwebrtc.
+#[test]
+fn gains_of_the_threshold() {
+    for (given, up, down) in
+        [(json!({}), 0.01, 0.00018), (json!({"overuse": "libwebrtc"}), 0.0087, 0.039)]
+    {
+        let given = given.as_object().unwrap().clone();
+        let params = Params::check(NAME, &info().params, &given).unwrap();
+        assert_eq!((params.number("k_up"), params.number("k_down")), (up, down));
+    }
 }
 
 /// Vectors of libwebrtc's unit tests of AimdRateControl: 4 kbit/s at least each second at 30 kbit/s,
@@ -203,6 +237,58 @@ fn a_growing_queue_is_over_use() {
     let received = gcc.received.get().unwrap();
     assert!((received / 400e3 - 1.0 / 1.05).abs() < 0.02, "{received}");
     assert!(gcc.target_rate() <= 0.86 * 400e3, "{}", gcc.target_rate());
+}
+
+/// libwebrtc: after 2 s without packets nothing is known of the path, and the threshold is 12.5 ms again.
+#[test]
+fn a_pause_forgets_the_path() {
+    let mut gcc = gcc(json!({"k_down": 0.01}));
+    gcc.on_start(0);
+    feed(&mut gcc, SECOND, 10 * MS, 500, 10, &[Some(50); 300]);
+    let before = gcc.filter.detector.threshold();
+    assert!(before < 6.5, "{before}");
+    feed(&mut gcc, 5 * SECOND, 10 * MS, 500, 10, &[Some(50); 10]);
+    assert!(gcc.filter.detector.threshold() <= before);
+    feed(&mut gcc, 8 * SECOND, 10 * MS, 500, 10, &[Some(50); 3]);
+    assert_eq!(gcc.filter.detector.threshold(), 12.5);
+}
+
+/// A probe of 900 kbit/s gets through: that is the rate. One that finds less than the rate lowers it to
+/// 0.85 of what is received at most (libwebrtc), and over-use counts more than a probe.
+#[test]
+fn a_probe_sets_the_rate() {
+    let probe = |gcc: &mut Gcc, begin: Nanos, interval: Nanos| {
+        let results: Vec<_> = (0..6u64)
+            .map(|packet| PacketResult {
+                seq: packet,
+                sent: begin + packet * 4 * MS,
+                bytes: 450,
+                arrival: Some(begin + 50 * MS + packet * interval),
+                ecn: Ecn::NotEct,
+                probe: Some(ProbeTag { cluster: (begin / SECOND) as u32, bytes: 2000 }),
+            })
+            .collect();
+        gcc.on_feedback(&Feedback {
+            now: begin + 150 * MS,
+            results: &results,
+            rtt: 100 * MS,
+            srtt: 100 * MS,
+            in_flight: 0,
+            queued: 0,
+            queue_delay: 0,
+        });
+    };
+    let mut gcc = gcc(json!({}));
+    gcc.on_start(0);
+    feed(&mut gcc, SECOND, 10 * MS, 500, 10, &[Some(50); 100]);
+    probe(&mut gcc, 2 * SECOND, 4 * MS);
+    assert!((gcc.target_rate() - 900e3).abs() < 1.0, "{}", gcc.target_rate());
+    feed(&mut gcc, SECOND * 5 / 2, 10 * MS, 500, 10, &[Some(50); 100]);
+    let before = gcc.target_rate();
+    // 450 bytes in 20 ms are 180 kbit/s.
+    probe(&mut gcc, SECOND * 7 / 2, 20 * MS);
+    let received = gcc.received.get().unwrap();
+    assert!((gcc.target_rate() - 0.85 * received).abs() < 1.0, "{received} {before}");
 }
 
 /// A constant 784 kbit/s on a path without a bottleneck: the estimate stays below 1.5 times of that

@@ -214,7 +214,14 @@ fn marks_slow_a_flow_down() {
                 let sent = report * 100 * MS + packet * 10 * MS;
                 let ecn = if packet == 3 { Ecn::Ce } else { Ecn::Ect0 };
                 let arrival = Some(sent + 50 * MS);
-                PacketResult { seq: report * 10 + packet, sent, bytes: 1000, arrival, ecn }
+                PacketResult {
+                    seq: report * 10 + packet,
+                    sent,
+                    bytes: 1000,
+                    arrival,
+                    ecn,
+                    probe: None,
+                }
             })
             .collect();
         nada.mode = Mode::Gradual;

@@ -81,10 +81,11 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         fraction("queue_scale", 0.95, "factor that does (TARGET_RATE_SCALE_RTP_QDELAY: 0.95)"),
         time(
             "discard_delay",
-            100,
+            1000,
             0,
-            "delay of that queue from which on it is emptied; 0: never (section 4.1.3 leaves it \
-             open; reference implementation: 100 ms)",
+            "delay of that queue from which on it is emptied; 0: never (section 4.1.3 names no \
+             number: ours; the reference implementation's 100 ms freeze the picture where a key \
+             frame takes longer than that)",
         )
         .default_where("rate_control", "rfc", 0),
         ParamInfo::new(
@@ -303,6 +304,7 @@ impl MediaController for Scream {
             fast_increase: self.fast_increase,
             trend: self.trend.value(),
             trend_memory: self.trend.memory(),
+            competing: self.target.competing(),
         };
         if self.rate.update(&inputs) {
             self.calculated = Some(self.rate.get());

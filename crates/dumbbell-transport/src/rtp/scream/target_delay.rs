@@ -51,6 +51,12 @@ impl TargetDelay {
         self.target
     }
 
+    /// Whether other flows have been noticed, by the queue and the losses: the queue alone may be the
+    /// flow's own.
+    pub(super) fn competing(&self) -> bool {
+        self.target > self.least && self.loss_rate > LOSS_RATE
+    }
+
     /// Feedback with or without loss; round trips with loss are counted.
     pub(super) fn count(&mut self, now: Nanos, srtt: Nanos, lost: bool) {
         self.lost |= lost;
@@ -118,6 +124,7 @@ mod tests {
         }
         lossy.update(0.2);
         assert!((lossy.seconds() - 0.3).abs() < 1e-12);
+        assert_eq!((steady.competing(), lossy.competing()), (false, true));
         for _ in 0..200 {
             lossy.update(0.35);
         }

@@ -26,6 +26,8 @@ pub(super) struct Inputs {
     pub(super) fast_increase: bool,
     pub(super) trend: f64,
     pub(super) trend_memory: f64,
+    /// Other flows keep the queue long.
+    pub(super) competing: bool,
 }
 
 /// Growth is slow within a quarter of the rate at the last congestion, by this at least.
@@ -39,6 +41,11 @@ const MOST_OVER_THROUGHPUT: f64 = 1.5;
 const QUEUE_BITS: f64 = 12_000.0;
 /// Delay of the sender's queue below which it increases fast.
 const FAST_QUEUE_DELAY: f64 = 0.1;
+/// Beside competing flows it ramps up so many times as fast, and the trend counts for so much less.
+/// (There, growth has no limit but the throughput. With RFC 8593's encoder a key frame would raise the
+/// throughput, that the target, and that bring the next key frame: the RFC's limit stays.)
+const COMPETING_RAMP_UP: f64 = 2.0;
+const COMPETING_GUARD: f64 = 0.05;
 
 #[derive(Clone, Debug)]
 pub(super) struct TargetRate {
@@ -200,17 +207,20 @@ impl TargetRate {
     fn by_reference(&self, inputs: &Inputs) -> f64 {
         let most = MOST_OVER_THROUGHPUT * self.throughput;
         let bounded = |step: f64| if self.target > most { 0.0 } else { step };
+        let (ramp_up, guard) =
+            if inputs.competing { (COMPETING_RAMP_UP, COMPETING_GUARD) } else { (1.0, 1.0) };
         if inputs.fast_increase && self.queue_seconds(inputs.queued) < FAST_QUEUE_DELAY {
-            return self.target + bounded(self.step() * self.scale());
+            return self.target + bounded(ramp_up * self.step() * self.scale());
         }
         let mut change = self.throughput
             * (1.0 + 0.05 * (50e3 / self.target).min(1.0))
-            * (1.0 - self.guard * inputs.trend)
+            * (1.0 - self.guard * guard * inputs.trend)
             - self.queue_factor * self.queue_bits
             - self.target;
         if change > 0.0 {
             let waits = inputs.queued as f64 * 8.0 > QUEUE_BITS;
-            change = if waits { 0.0 } else { bounded((change * self.scale()).min(self.step())) };
+            let step = (change * self.scale()).min(ramp_up * self.step());
+            change = if waits { 0.0 } else { bounded(step) };
         } else if self.media < 0.8 * self.target || self.media > 2.0 * self.target {
             // The encoder does not do what it was told: no reason to tell it less.
             change = 0.0;

@@ -15,7 +15,7 @@ fn report(
 ) {
     let sent = now - 100 * MS;
     let arrival = delay.map(|delay| sent + (50 + delay) * MS);
-    let results = [PacketResult { seq: 0, sent, bytes: 1000, arrival, ecn }];
+    let results = [PacketResult { seq: 0, sent, bytes: 1000, arrival, ecn, probe: None }];
     scream.on_feedback(&Feedback {
         now,
         results: &results,
@@ -169,6 +169,7 @@ fn inputs(now: Nanos, fast_increase: bool) -> Inputs {
         fast_increase,
         trend: 0.0,
         trend_memory: 0.0,
+        competing: false,
     }
 }
 
@@ -234,10 +235,29 @@ fn reference_rule_moves_towards_the_throughput() {
     assert_eq!(rate.get(), 1e6);
 }
 
-/// Only the reference implementation empties a queue that is 100 ms old.
+/// The reference implementation beside competing flows: twice the ramp, 80 kbit/s in 200 ms at 1 Mbit/s, and
+/// the trend counts for 0.05 of what it does: at a trend of 1 and a throughput of 1.05 Mbit/s
+/// 1.05e6 (1.0025) (1 - 0.005) - 1e6 = 47 362, and not 1.05e6 (1.0025) 0.9 - 1e6 < 0.
+#[test]
+fn competing_flows_are_answered_by_more_growth() {
+    for (competing, sent, trend, fast_increase, after) in [
+        (false, 25_000, 0.0, true, 1.04e6),
+        (true, 25_000, 0.0, true, 1.08e6),
+        (true, 35_000, 0.0, false, 1.08e6),
+        (true, 26_250, 1.0, false, 1e6 + 47_361.875),
+        (false, 26_250, 1.0, false, 947_362.5),
+    ] {
+        let mut rate = rate(json!({"start_rate": 1e6, "rate_control": "reference"}));
+        rate.sent(sent);
+        rate.update(&Inputs { competing, trend, ..inputs(200 * MS, fast_increase) });
+        assert!((rate.get() - after).abs() < 1e-3, "{}", rate.get());
+    }
+}
+
+/// Only the reference implementation empties a queue, here when it is 1 s old.
 #[test]
 fn a_stale_queue_is_left_or_emptied() {
-    for (rule, delay) in [("rfc", None), ("reference", Some(100 * MS))] {
+    for (rule, delay) in [("rfc", None), ("reference", Some(SECOND))] {
         let built = controller("scream", json!({"rate_control": rule}));
         assert_eq!(built.max_queue_delay(), delay);
     }
