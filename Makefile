@@ -60,9 +60,10 @@ bench: build
 	cargo run --release --locked -q -p dumbbell-cc --example ack_cost > target/bench/ack_cost.json
 	cargo bench --locked -q -p dumbbell-queue --bench queues > target/bench/queues.json
 	$(BIN)/python benches/mesonet.py --out target/bench/mesonet.json
+	$(BIN)/python benches/transports.py --out target/bench/transports.json
 	$(BIN)/python benches/report.py target/bench/speed.json target/bench/peers.json \
 		target/bench/ack_cost.json target/bench/queues.json target/bench/mesonet.json \
-		--out docs/performance.md
+		target/bench/transports.json --out docs/performance.md
 
 # How right it is: against a real Linux kernel, and the field's own bug reports as scenarios with checks.
 validate: build

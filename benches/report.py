@@ -1,6 +1,7 @@
 """Turn the results of the benchmarks into docs/performance.md.
 
-python benches/report.py speed.json peers.json ack_cost.json queues.json mesonet.json
+python benches/report.py speed.json peers.json ack_cost.json queues.json mesonet.json \\
+    transports.json
 """
 
 from __future__ import annotations
@@ -149,6 +150,32 @@ def queue_section(costs: dict[str, float]) -> list[str]:
     ]
 
 
+def transport_section(measured: Document) -> list[str]:
+    transports = sorted(measured["transports"].items())
+    rows = [
+        [
+            name,
+            number(each["packets_per_cpu_s"] / 1e3),
+            number(each["tcp_packets_per_cpu_s"] / 1e3),
+            f"{each['ratio']:.2f}",
+            f"{each['ratios'][0]:.2f} to {each['ratios'][-1]:.2f}",
+            f"{100 * each['utilisation']:.1f} %",
+        ]
+        for name, each in transports
+    ]
+    pairs = len(transports[0][1]["ratios"])
+    return [
+        "## Transports beside TCP",
+        "",
+        "Ten flows of each in S1, run in turn with ten of CUBIC: medians of "
+        f"{pairs} pairs of runs (`benches/transports.py`, {measured['date'][:10]}). Packets have "
+        "1500 bytes, PLT's controller is Reno, and RTP carries video of up to 10 Mbit/s under "
+        "NADA. The utilisation tells of the transport, not of its speed.",
+        "",
+        *table(["", "thousand a CPU s", "TCP", "ratio", "least to most", "utilisation"], rows),
+    ]
+
+
 def mesonet_section(measured: Document) -> list[str]:
     runs, largest = measured["runs"], measured["largest"]
     fifth, tenth = measured["tenth"]["5"], measured["tenth"]["25"]
@@ -207,6 +234,7 @@ def page(
     ack_costs: dict[str, float],
     queue_costs: dict[str, float],
     mesonet: Document,
+    transports: Document,
 ) -> str:
     rows = speed["measurements"] + peers["measurements"]
     machine = speed["machine"]
@@ -255,6 +283,7 @@ def page(
         *ack_section(ack_costs),
         *queue_section(queue_costs),
         "",
+        *transport_section(transports),
         *mesonet_section(mesonet),
         "## Every run",
         "",
@@ -274,9 +303,10 @@ def main() -> int:
     parser.add_argument("ack_cost", type=Path, help="what the example ack_cost wrote")
     parser.add_argument("queues", type=Path, help="what the benchmark queues wrote")
     parser.add_argument("mesonet", type=Path, help="what mesonet.py wrote")
+    parser.add_argument("transports", type=Path, help="what transports.py wrote")
     parser.add_argument("--out", type=Path, default=Path("docs/performance.md"))
     arguments = parser.parse_args()
-    names = ("speed", "peers", "ack_cost", "queues", "mesonet")
+    names = ("speed", "peers", "ack_cost", "queues", "mesonet", "transports")
     files = [getattr(arguments, name) for name in names]
     documents = [json.loads(file.read_text()) for file in files]
     arguments.out.write_text(page(*documents))

@@ -33,7 +33,6 @@ TRANSPORTS: dict[str, dict[str, Any]] = {
     },
 }
 
-
 VIDEO = {
     "model": "video",
     "fps": 30.0,
@@ -73,7 +72,7 @@ def packets_a_second(transport: str) -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--runs", type=int, default=9, help="pairs of runs")
     arguments = parser.parse_args()
     measured: dict[str, Any] = {}
@@ -92,10 +91,12 @@ def main() -> int:
             f"a CPU second, {median(ratios):.2f} times TCP's ({ratios[0]:.2f} to {ratios[-1]:.2f})",
             file=sys.stderr,
         )
-    if arguments.out:
-        date = datetime.now(UTC).isoformat(timespec="seconds")
-        document = {"date": date, "machine": machine(), "transports": measured}
-        arguments.out.write_text(json.dumps(document, indent=1) + "\n")
+    document = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "transports": measured,
+    }
+    arguments.out.write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
 
