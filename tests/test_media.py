@@ -149,6 +149,21 @@ def test_coupled_media_share_by_priority(cc: str) -> None:
     assert first / second == pytest.approx(2, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("probing", "after_half_a_second"),
+    # Growth by 8 % a second (draft-ietf-rmcat-gcc-02 section 5.5) makes of 300 kbit/s 300 (1.08^0.5) = 312.
+    # The probe at 1.5 Mbit/s arrives at the link's 1 Mbit/s, of which 0.95 are taken.
+    [(False, 312e3), (True, 950e3)],
+)
+def test_probes_find_the_capacity_at_the_start(probing: bool, after_half_a_second: float) -> None:
+    result = run(media("video", cc="gcc", params={"probing": probing}))
+    table = columns(result, "controller_series")
+    rate = table["value"][(table["name"] == "target_bps") & (table["t"] > 0.45)]
+    assert rate[0] == pytest.approx(after_half_a_second, rel=0.02)
+    [flow] = result.summary["flows"]
+    assert flow["media"]["lost_frames"] == 0
+
+
 def test_panels_show_target_encoder_and_frames() -> None:
     result = run(media("video"))
     rate, delay = media_panels(result, flow_styles(result.summary))
