@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dumbbell._fairness import jain
 from dumbbell._plots_data import by_name, columns
 from dumbbell._run import preset_file
 from dumbbell._run import run as run_scenario
@@ -91,8 +92,7 @@ class Measured:
 
     def jain(self, start: float, end: float) -> float:
         """Fairness index of the media flows."""
-        rates = np.array([self.rate(flow, start, end) for flow in self.media])
-        return float(rates.sum() ** 2 / (len(rates) * (rates**2).sum()))
+        return jain([self.rate(flow, start, end) for flow in self.media])
 
     def queue_ms(self, start: float, end: float) -> float:
         """Mean queueing delay."""

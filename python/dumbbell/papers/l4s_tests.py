@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dumbbell._fairness import jain
 from dumbbell._run import run as run_scenario
 from dumbbell.papers._paper import Outcome, Paper, Published, factor, thread_pool, within
 
@@ -84,18 +85,14 @@ def _measure(pair: _Pair) -> tuple[float, float]:
     return first, second
 
 
-def _jain(rates: tuple[float, float]) -> float:
-    return sum(rates) ** 2 / (2 * sum(rate * rate for rate in rates))
-
-
 def _ratio(rates: tuple[float, float]) -> float:
     return rates[0] / rates[1]
 
 
 def _fairness(pair: _Pair) -> Published:
-    jain = _jain(pair.published)
+    index = jain(pair.published)
     return Published(
-        f"{pair.title}: Jain index", "", _REPORT, jain, jain - _JAIN, jain + _JAIN, f"±{_JAIN}"
+        f"{pair.title}: Jain index", "", _REPORT, index, index - _JAIN, index + _JAIN, f"±{_JAIN}"
     )
 
 
@@ -111,7 +108,7 @@ def _run(quick: bool) -> Outcome:
         for number, ((cc, rtt), published, ours) in enumerate(sides, start=1):
             what = f"{pair.title}: flow {number}, {cc} {rtt} ms"
             rows.append(within(what, published, _RATE, unit="Mbit/s", source=_REPORT).judge(ours))
-    rows += [_fairness(pair).judge(_jain(measured[id(pair)])) for pair in _BY_FAIRNESS]
+    rows += [_fairness(pair).judge(jain(measured[id(pair)])) for pair in _BY_FAIRNESS]
     rows += [
         factor(f"{pair.title}: ratio", _ratio(pair.published), 2, source=_REPORT).judge(
             _ratio(measured[id(pair)])

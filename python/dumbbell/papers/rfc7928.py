@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dumbbell._fairness import jain
 from dumbbell._plots_data import by_name, columns
 from dumbbell._run import run as run_scenario
 from dumbbell.papers._paper import Outcome, Paper, thread_pool
@@ -97,7 +98,7 @@ def measure(case: Case, result: Result) -> Measures:
         ),
         BURSTS_LOST: _lost_of([flows[name] for name in case.bursts]),
         VOICE: _voice_ms(summary["probes"]),
-        "Jain": _jain([goodput[name] for name in bulk]),
+        "Jain": jain([goodput[name] for name in bulk]) if len(bulk) > 1 else None,
         TOGETHER: _together(result, bulk, case.warmup_s),
         case.ratio_name: _ratio(goodput, case),
     }
@@ -127,11 +128,6 @@ def _lost_of(flows: Sequence[Mapping[str, Any]]) -> float | None:
 def _voice_ms(probes: Sequence[Mapping[str, Any]]) -> float | None:
     """99th percentile of what voice packets wait, beyond the way without a queue."""
     return probes[0]["rtt_ms"]["p99"] - ONE_WAY_MS if probes else None
-
-
-def _jain(rates: Sequence[float]) -> float | None:
-    squares = sum(rate * rate for rate in rates)
-    return sum(rates) ** 2 / (len(rates) * squares) if len(rates) > 1 and squares else None
 
 
 def _together(result: Result, ids: Sequence[str], warmup_s: float) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dumbbell._fairness import jain
 from dumbbell._run import run as run_scenario
 from dumbbell.papers._paper import Outcome, Paper, Published, between, thread_pool, within
 
@@ -90,7 +91,7 @@ def _point(results: list[Result]) -> _Point:
         other = goodputs.pop("other")
         members = list(goodputs.values())
         shares.append(sum(members) / (sum(members) + other))
-        fairness.append(sum(members) ** 2 / (len(members) * sum(x * x for x in members)))
+        fairness.append(jain(members))
         flows = result.summary["flows"]
         losses.append(
             sum(flow["dropped_packets"] for flow in flows)
