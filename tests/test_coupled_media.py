@@ -8,7 +8,6 @@ import pytest
 
 import dumbbell
 
-
 # With the draft's gains GCC's threshold, once high, falls too slowly to keep a queue short.
 PARAMS = {"gcc": {"overuse": "libwebrtc"}}
 

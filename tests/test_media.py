@@ -151,7 +151,7 @@ def test_coupled_media_share_by_priority(cc: str) -> None:
 
 @pytest.mark.parametrize(
     ("probing", "after_half_a_second"),
-    # Growth by 8 % a second (draft-ietf-rmcat-gcc-02 section 5.5) makes of 300 kbit/s 300 (1.08^0.5) = 312.
+    # Growth by 8 % a second (draft-ietf-rmcat-gcc-02 section 5.5): 300 (1.08^0.5) = 312 kbit.
     # The probe at 1.5 Mbit/s arrives at the link's 1 Mbit/s, of which 0.95 are taken.
     [(False, 312e3), (True, 950e3)],
 )
