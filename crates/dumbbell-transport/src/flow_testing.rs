@@ -241,6 +241,21 @@ impl Run {
         assert_eq!(self.pair.receiver.delivered_bytes(), payload * arrived.len() as u64);
     }
 
+    /// Gaps between arrivals, in ms: all within bounds, their mean, and the variance of numbers that are
+    /// uniform in a range of width `width`.
+    pub(crate) fn assert_gaps(&self, (least, most): (f64, f64), mean: f64, width: f64) {
+        let at: Vec<_> = self.forward.arrivals.iter().map(|&(at, _)| at as f64 / 1e6).collect();
+        let gaps: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let n = gaps.len() as f64;
+        assert!(n > 500.0 && gaps.iter().all(|gap| (least - 1e-5..most + 1e-5).contains(gap)));
+        let found = gaps.iter().sum::<f64>() / n;
+        let variance = gaps.iter().map(|gap| (gap - found).powi(2)).sum::<f64>() / n;
+        // Four standard errors of the mean; of the variance, width^4 / 180 over n.
+        assert!((found - mean).abs() < 4.0 * width / (12.0 * n).sqrt(), "{found}");
+        let error = 4.0 * width.powi(2) / (180.0 * n).sqrt();
+        assert!((variance - width.powi(2) / 12.0).abs() < error, "{variance}");
+    }
+
     fn arrive(&mut self) {
         let Some(Reverse(Flying { way, packet, .. })) = self.flying.pop() else { return };
         match way {

@@ -8,6 +8,7 @@ pub(crate) mod flow_testing;
 mod interval;
 mod packet;
 mod plt;
+mod random;
 pub mod rap;
 pub mod registry;
 pub mod rtp;

@@ -70,6 +70,14 @@ pub(crate) fn info() -> TransportInfo {
                 (0.0, 100.0),
                 "percent of the packets allowed in a round trip that must have been sent for the rate to grow (ns-2: 50)",
             ),
+            ParamInfo::new(
+                "overhead",
+                "time",
+                0.0,
+                (0.0, 1e9),
+                "gaps are longer by a random time up to this, as by what hosts do beside (ns-2: 0); flows of \
+                 equal rates do not keep step then",
+            ),
             ParamInfo::flag(
                 "fine_grain",
                 false,
@@ -101,6 +109,7 @@ pub(crate) fn build(parts: &Parts, ends: &Ends) -> Pair {
         alpha: options.number("alpha"),
         beta: options.number("beta"),
         threshold: options.number("dpthresh") / 100.0,
+        overhead: options.time("overhead") as f64 / 1e9,
         fine_grain: options.flag("fine_grain"),
         fast_gain: options.number("kfrtt"),
         slow_gain: options.number("kxrtt"),

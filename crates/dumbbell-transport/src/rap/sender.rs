@@ -6,6 +6,7 @@ use super::HEADER_BYTES;
 use super::history::History;
 use super::receiver::Hole;
 use crate::flow::{Arrival, Calculated, Coupled, Ends, FlowSender, Snapshot};
+use crate::random::Random;
 use crate::tcp::SenderStats;
 use crate::{Kind, Packet};
 
@@ -31,6 +32,8 @@ pub(super) struct Settings {
     pub(super) beta: f64,
     /// Part of the packets allowed.
     pub(super) threshold: f64,
+    /// Seconds.
+    pub(super) overhead: f64,
     pub(super) fine_grain: bool,
     pub(super) fast_gain: f64,
     pub(super) slow_gain: f64,
@@ -100,6 +103,9 @@ pub(super) struct Sender {
     /// When the gap and the round trip end.
     gap_end: Nanos,
     round_end: Nanos,
+    /// The gap that ends at `gap_end`, seconds.
+    gap_now: f64,
+    random: Random,
     /// Packets sent in this round trip.
     sent_in_round: u64,
     /// In the last round trip too little was sent for the rate to grow.
@@ -133,6 +139,8 @@ impl Sender {
             due: false,
             gap_end: 0,
             round_end: 0,
+            gap_now: settings.initial_gap,
+            random: Random::new(ends.seed),
             sent_in_round: 0,
             limited: false,
             calculated: None,
@@ -189,8 +197,10 @@ impl Sender {
         } else if self.history.outstanding() == 0 && self.sent_in_round == 0 {
             self.state = State::Resting;
         }
+        self.gap_now = self.gap;
         let wait = (self.gap * self.stretch()).clamp(LEAST_GAP, GREATEST_GAP);
-        self.gap_end = now.saturating_add(nanos(wait));
+        let overhead = self.settings.overhead * self.random.uniform();
+        self.gap_end = now.saturating_add(nanos(wait + overhead));
     }
 
     fn on_loss(&mut self, now: Nanos) {
@@ -324,10 +334,17 @@ impl Coupled for Sender {
         self.calculated.take()
     }
 
-    fn set_rate(&mut self, _now: Nanos, rate: f64) {
+    /// What is left of the gap passes at the new rate. Otherwise flows that share a rate would come
+    /// together: all gaps that are under way when it is halved still end within an old one, half a new one.
+    fn set_rate(&mut self, now: Nanos, rate: f64) {
         let gap = f64::from(self.settings.packet) * 8.0 / rate;
         if gap.is_finite() {
             self.set_gap(gap);
+            if self.state == State::Running {
+                let left = self.gap_end.saturating_sub(now) as f64 * self.gap / self.gap_now;
+                self.gap_now = self.gap;
+                self.gap_end = now.saturating_add(left as Nanos);
+            }
         }
     }
 }

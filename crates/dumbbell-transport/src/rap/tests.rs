@@ -202,6 +202,28 @@ fn a_coupled_rate_replaces_its_own() {
     assert!((run.forward.sent - sent).abs_diff(110) <= 2, "1 ms a packet, and a little more");
 }
 
+/// The first gap ends at 2 s. At 1 s, half of it is left when the rate doubles, from 4 to 8 kbit/s: half a
+/// second. At 1.3 s, 200 ms are left of it when the rate doubles again: 100.
+#[test]
+fn a_rate_that_is_set_counts_for_what_is_left_of_the_gap() {
+    let mut run = Run::greedy(pair_of("rap", json!({})), Path::delay(2 * SECOND));
+    run.until(SECOND);
+    run.pair.sender.coupled().unwrap().set_rate(SECOND, 8e3);
+    assert_eq!(run.pair.sender.next_timeout(), 1500 * MILLISECOND);
+    run.until(1300 * MILLISECOND);
+    run.pair.sender.coupled().unwrap().set_rate(1300 * MILLISECOND, 16e3);
+    assert_eq!(run.pair.sender.next_timeout(), 1400 * MILLISECOND);
+}
+
+/// Gaps of 1 ms and up to 0.4 ms more: 1.2 ms on average, a variance of 0.4^2 / 12.
+#[test]
+fn overhead_makes_gaps_longer_at_random() {
+    let mut run = Run::greedy(pair_of("rap", json!({ "overhead": 400_000 })), Path::delay(SECOND));
+    run.pair.sender.coupled().unwrap().set_rate(0, 8e6);
+    run.until(3 * SECOND);
+    run.assert_gaps((1.0, 1.4), 1.2, 0.4);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

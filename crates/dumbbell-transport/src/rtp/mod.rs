@@ -13,7 +13,6 @@ mod loop_testing;
 mod loss_intervals;
 mod nada;
 pub mod playout;
-mod random;
 mod receive_rate;
 mod receiver;
 mod scream;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dumbbell_queue::Nanos;
 use serde::Deserialize;
 
-use super::random::Random;
+use crate::random::Random;
 
 const SECOND: f64 = 1e9;
 /// A transient at a low rate: frames behind the large one keep at least this share of their size.

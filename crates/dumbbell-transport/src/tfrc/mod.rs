@@ -45,6 +45,14 @@ pub(crate) fn info() -> TransportInfo {
                 false,
                 "send faster or slower as the round-trip time is below or above its average (section 4.5)",
             ),
+            ParamInfo::new(
+                "overhead",
+                "number",
+                0.0,
+                (0.0, 1.0),
+                "gaps between packets vary at random by so much of them, by half each way, as by what hosts do \
+                 beside (ns-2: 0); flows of equal rates do not keep step then",
+            ),
             ParamInfo::flag("ecn", false, "send ECN-capable packets; a mark is a loss"),
         ],
     }
@@ -53,7 +61,12 @@ pub(crate) fn info() -> TransportInfo {
 pub(crate) fn build(parts: &Parts, ends: &Ends) -> Pair {
     let options = &parts.options;
     let packet = options.count("packet") as u16;
-    let settings = Settings { packet, damping: options.flag("damping"), ecn: options.flag("ecn") };
+    let settings = Settings {
+        packet,
+        damping: options.flag("damping"),
+        overhead: options.number("overhead"),
+        ecn: options.flag("ecn"),
+    };
     Pair {
         sender: Box::new(Sender::new(settings, *ends)),
         receiver: Box::new(Receiver::new(packet, options.flag("discounting"), *ends)),

@@ -6,6 +6,7 @@ use super::HEADER_BYTES;
 use super::equation::throughput;
 use super::limits::{FullUse, ReceiveRates};
 use crate::flow::{Arrival, Calculated, Coupled, Ends, FlowSender, Snapshot};
+use crate::random::Random;
 use crate::tcp::SenderStats;
 use crate::{Kind, Packet};
 
@@ -29,6 +30,8 @@ pub(super) struct Settings {
     /// IP bytes.
     pub(super) packet: u16,
     pub(super) damping: bool,
+    /// Of a gap.
+    pub(super) overhead: f64,
     pub(super) ecn: bool,
 }
 
@@ -75,6 +78,9 @@ pub(super) struct Sender {
     /// control alone: after the last packet, or since a rate was set.
     due: Nanos,
     paced: f64,
+    random: Random,
+    /// Of the gap's nominal length.
+    spread: f64,
     stats: SenderStats,
 }
 
@@ -108,6 +114,8 @@ impl Sender {
             calculated: None,
             due: 0,
             paced: 0.0,
+            random: Random::new(ends.seed),
+            spread: 1.0,
             stats: SenderStats::default(),
         }
     }
@@ -211,9 +219,14 @@ impl Sender {
         self.space();
     }
 
+    /// Until the next packet, ns.
+    fn gap(&self) -> Nanos {
+        nanos(self.size() / self.instant_rate() * self.spread)
+    }
+
     fn space(&mut self) {
         if let Some(sent) = self.sent_at {
-            self.send_at = sent.saturating_add(nanos(self.size() / self.instant_rate()));
+            self.send_at = sent.saturating_add(self.gap());
         }
     }
 
@@ -278,7 +291,9 @@ impl FlowSender for Sender {
         self.full_use.on_sent(now, self.unsent > 0);
         // Times kept closely are kept exactly on average.
         let nominal = self.send_at.max(now.saturating_sub(LATENESS));
-        let interval = nanos(self.size() / self.instant_rate());
+        let overhead = self.settings.overhead;
+        self.spread = 1.0 + overhead * (self.random.uniform() - 0.5);
+        let interval = self.gap();
         self.sent_at = Some(nominal);
         self.send_at = nominal.saturating_add(interval).max(now.saturating_add(interval / 2));
         self.due = self.send_at;
@@ -415,7 +430,7 @@ mod tests {
     const MILLISECOND: Nanos = 1_000_000;
 
     fn sender(damping: bool) -> Sender {
-        Sender::new(Settings { packet: 1000, damping, ecn: false }, Ends::default())
+        Sender::new(Settings { packet: 1000, damping, overhead: 0.0, ecn: false }, Ends::default())
     }
 
     /// At a packet a second, half a second is left when the rate doubles: a quarter. At 600 ms, 150 ms are

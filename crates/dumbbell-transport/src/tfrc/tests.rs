@@ -214,6 +214,15 @@ fn a_coupled_rate_replaces_its_own() {
     assert_eq!(run.forward.sent - sent, 50, "1 ms a packet");
 }
 
+/// Gaps of 1 ms, a quarter of it more or less: 1 ms on average, a variance of 0.5^2 / 12.
+#[test]
+fn overhead_varies_gaps_at_random() {
+    let mut run = Run::greedy(pair_of("tfrc", json!({ "overhead": 0.5 })), Path::delay(SECOND));
+    run.pair.sender.coupled().unwrap().set_rate(0, 8e6);
+    run.until(2 * SECOND);
+    run.assert_gaps((0.75, 1.25), 1.0, 0.5);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

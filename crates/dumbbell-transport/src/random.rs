@@ -1,4 +1,4 @@
-//! The random stream of a media source.
+//! The random stream of a sender.
 
 use rand_core::RngCore;
 use rand_pcg::Pcg32;
@@ -7,20 +7,20 @@ use rand_pcg::Pcg32;
 const STREAM: u64 = 0x0072_7470;
 
 #[derive(Clone, Debug)]
-pub(super) struct Random(Pcg32);
+pub(crate) struct Random(Pcg32);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Pcg32::new(seed, STREAM))
     }
 
     /// Uniform in [0, 1).
-    pub(super) fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// Mean 0, variance `2 * scale^2`: the inverse of the Laplace distribution's function.
-    pub(super) fn laplace(&mut self, scale: f64) -> f64 {
+    pub(crate) fn laplace(&mut self, scale: f64) -> f64 {
         // In (-0.5, 0.5]: the logarithm's argument must not be 0.
         let u = 0.5 - self.uniform();
         let tail = (1.0 - 2.0 * u.abs()).max(f64::MIN_POSITIVE);
