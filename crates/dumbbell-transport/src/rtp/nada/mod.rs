@@ -47,6 +47,11 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
         number("fps", 30.0, (1.0, 1e3), "frames a second (FPS: 30)"),
         number("beta_s", 0.1, (0.0, 10.0), "share of the queue that is sent sooner (BETA_S: 0.1)"),
         number("beta_v", 0.1, (0.0, 10.0), "share of the queue that is encoded less (BETA_V: 0.1)"),
+        fraction(
+            "shaping_limit",
+            0.05,
+            "share of the rate that either may be at most (RFC 8698 section 5.2.2: 0.05)",
+        ),
         fraction("alpha", 0.1, "weight of the newest loss and marking ratios (ALPHA: 0.1)"),
         time("x_max", 500, 1, "greatest congestion signal (the ns-3 module: 500 ms)"),
         ParamInfo::new(
@@ -99,6 +104,7 @@ struct Constants {
     fps: f64,
     beta_s: f64,
     beta_v: f64,
+    shaping_limit: f64,
     alpha: f64,
     x_max: f64,
     timeout_factor: f64,
@@ -129,6 +135,7 @@ impl Constants {
             fps: number("fps"),
             beta_s: number("beta_s"),
             beta_v: number("beta_v"),
+            shaping_limit: number("shaping_limit"),
             alpha: number("alpha"),
             x_max: time("x_max"),
             timeout_factor: number("timeout_factor"),
@@ -312,9 +319,11 @@ impl Nada {
         self.calculated = Some(self.rate);
     }
 
-    /// Bits per second that a share of the rate-shaping buffer stands for (section 5.2.2).
+    /// Bits per second that a share of the rate-shaping buffer stands for (section 5.2.2, equations
+    /// 11 and 12).
     fn of_queue(&self, share: f64) -> f64 {
-        share * 8.0 * self.queued as f64 * self.constants.fps
+        let most = self.constants.shaping_limit * self.rate;
+        (share * 8.0 * self.queued as f64 * self.constants.fps).min(most)
     }
 }
 

@@ -129,17 +129,21 @@ fn warping_expires_after_seven_loss_intervals() {
     }
 }
 
-/// L = 3 000 bytes at 30 frames a second: 0.1 * 8 * 3000 * 30 = 72 kbit/s less from the encoder and
-/// more onto the path (section 5.2.2), within the bounds.
+/// L = 1 500 bytes at 30 frames a second: 0.1 * 8 * 1500 * 30 = 36 kbit/s less from the encoder and
+/// more onto the path (section 5.2.2, equations 11 to 14), 5 % of the rate at most, within the bounds.
 #[test]
 fn the_senders_queue_is_shaped_away() {
     let mut nada = nada();
     nada.set_rate(0, 1e6);
-    nada.queued = 3000;
-    assert!((nada.target_rate() - 928e3).abs() < 1e-6);
-    assert!((nada.send_rate() - 1072e3).abs() < 1e-6);
-    nada.queued = u64::MAX;
-    assert_eq!((nada.target_rate(), nada.send_rate()), (150e3, 1.5e6));
+    for (queued, share) in [(1500, 36e3), (3000, 50e3), (u64::MAX, 50e3)] {
+        nada.queued = queued;
+        assert!((nada.target_rate() - 1e6 + share).abs() < 1e-6);
+        assert!((nada.send_rate() - 1e6 - share).abs() < 1e-6);
+    }
+    nada.set_rate(0, 150e3);
+    assert_eq!((nada.target_rate(), nada.send_rate()), (150e3, 157.5e3));
+    nada.set_rate(0, 1.5e6);
+    assert_eq!((nada.target_rate(), nada.send_rate()), (1.425e6, 1.5e6));
 }
 
 #[test]
