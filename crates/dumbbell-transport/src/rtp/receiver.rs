@@ -139,10 +139,10 @@ impl FlowReceiver for Receiver {
             self.duplicates += 1;
             return;
         }
+        self.delivered += u64::from(packet.payload);
         self.fresh += 1;
         let part = Part::of(packet);
         if part.count > 0 {
-            self.delivered += u64::from(packet.payload);
             self.on_part(now, part, packet.aux[2]);
         }
         if self.report_at == Nanos::MAX {

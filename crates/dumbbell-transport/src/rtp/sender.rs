@@ -25,6 +25,11 @@ const LATEST_FRAME: Nanos = SECOND;
 /// Packets that wait; an encoder that outruns the pacer this far loses its frames.
 const LONGEST_QUEUE: usize = 1 << 20;
 
+/// A probe that is later than this is given up (libwebrtc: 10 ms).
+const LATEST_PROBE: Nanos = 10_000_000;
+/// Packets of a probe at most.
+const LONGEST_PROBE: u32 = 10_000;
+
 /// A packet that waits for the pacer.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
@@ -54,7 +59,13 @@ impl Probing {
     }
 
     fn is_over(&self) -> bool {
-        self.packets >= self.probe.packets && self.bytes >= self.probe.bytes
+        self.packets >= LONGEST_PROBE
+            || self.packets >= self.probe.packets && self.bytes >= self.probe.bytes
+    }
+
+    /// The driver stood still: sending all that is due at once would measure nothing.
+    fn is_late(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.next_at()) > LATEST_PROBE
     }
 }
 
@@ -206,14 +217,27 @@ impl Sender {
     }
 
     /// Media if any wait, or padding of a probe.
-    fn next_payload(&mut self) -> Option<Queued> {
-        if let Some(queued) = self.queue.pop_front() {
-            self.queued -= u64::from(queued.payload + HEADER_BYTES);
-            return Some(queued);
-        }
-        let wanted = self.probing?.probe.packet_bytes.saturating_sub(u64::from(HEADER_BYTES));
-        let payload = wanted.clamp(1, u64::from(self.settings.packet - HEADER_BYTES)) as u16;
-        Some(Queued { part: Part::PADDING, payload, captured: 0 })
+    fn next_packet(&mut self, now: Nanos) -> Option<Packet> {
+        let (part, captured, headers, payload) = match self.queue.pop_front() {
+            Some(Queued { part, payload, captured }) => {
+                self.queued -= u64::from(payload + HEADER_BYTES);
+                (part, captured, HEADER_BYTES, payload)
+            }
+            None => {
+                // A packet has at least its headers; padding is no payload.
+                let least = u64::from(HEADER_BYTES) + 1;
+                let bytes = self.probing?.probe.packet_bytes;
+                let bytes = bytes.clamp(least, u64::from(self.settings.packet)) as u16;
+                (Part::PADDING, 0, bytes, 0)
+            }
+        };
+        let mut packet = Packet {
+            seq: self.history.next_seq(),
+            aux: [part.word(), 0, captured],
+            ..self.ends.packet(Kind::Payload, headers, payload, now)
+        };
+        packet.set_ecn(self.settings.ecn);
+        Some(packet)
     }
 
     /// Count a packet of the probe that is under way.
@@ -250,16 +274,13 @@ impl FlowSender for Sender {
     }
 
     fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        if self.probing.is_some_and(|probing| probing.is_late(now)) {
+            self.probing = None;
+        }
         if now < self.paced_at() {
             return None;
         }
-        let Queued { part, payload, captured } = self.next_payload()?;
-        let mut packet = Packet {
-            seq: self.history.next_seq(),
-            aux: [part.word(), 0, captured],
-            ..self.ends.packet(Kind::Payload, HEADER_BYTES, payload, now)
-        };
-        packet.set_ecn(self.settings.ecn);
+        let packet = self.next_packet(now)?;
         let bytes = u32::from(packet.ip_bytes);
         if self.history.in_flight() == 0 {
             self.give_up_at = now.saturating_add(self.feedback_timeout());

@@ -398,3 +398,21 @@ fn probes_are_filled_with_padding() {
     assert_eq!(run.pair.receiver.media().unwrap().completed.len(), 100);
     assert_eq!(log.lost, 0);
 }
+
+/// A driver that stands still for 20 ms in a probe ends it: no burst afterwards. Before, it has sent at
+/// 0, 4 and 8 ms; after it, one packet would be due at once, and there is nothing but padding.
+#[test]
+fn a_late_probe_is_given_up() {
+    let probe = Probe { cluster: 1, rate: 900e3, packets: 10, bytes: 4500, packet_bytes: 450 };
+    let (mut pair, _) = probing_pair(AUDIO, 36e3, None, &settings(&[]), vec![probe]);
+    pair.sender.on_start(0);
+    let mut sent = Vec::new();
+    for at in [0, 4, 8, 28, 32, 36] {
+        let now = at * MILLISECOND;
+        while let Some(packet) = pair.sender.poll_transmit(now) {
+            sent.push((at, packet.ip_bytes));
+        }
+    }
+    // The first is of media, 90 bytes, so that the next was due after 0.8 ms and then each 4 ms.
+    assert_eq!(sent, [(0, 90), (4, 450), (8, 450)]);
+}

@@ -117,7 +117,13 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
             "share of a probe's rate above which a further one follows (libwebrtc: 0.7)",
         ),
         count("probe_packets", 5, "packets of a probe at least (libwebrtc: 5)"),
-        time("probe_time", 15, 1, "and its least length (libwebrtc: 15 ms)"),
+        ParamInfo::new(
+            "probe_time",
+            "time",
+            15_000_000,
+            (1e6, 1e9),
+            "and its least length (libwebrtc: 15 ms)",
+        ),
         ParamInfo::flag(
             "limited_probing",
             false,
