@@ -136,6 +136,33 @@ def test_rates_follow_priorities_and_hold_to_the_sum() -> None:
     assert not len(values("bulk", "fse_rate"))
 
 
+def test_an_ensemble_is_as_aggressive_as_one_connection() -> None:
+    """Eggert, Heidemann, Touch 2000: whatever their number, connections of an ensemble have one
+    connection's goodput. Four runs of some 120 loss events each differ by 2 % (standard error)."""
+
+    def goodput(flows: int) -> float:
+        path = {"rate": "200Mbit", "rtt": "100ms", "loss": 0.001,
+                "queue": {"kind": "fifo", "limit": "10000p"}}  # fmt: skip
+        return sum(
+            flow["goodput_bps"]
+            for seed in range(4)
+            for flow in run(
+                {
+                    "duration": "300s",
+                    "warmup": "20s",
+                    "seed": seed,
+                    "path": path,
+                    "flows": [{"id": "host", "cc": "reno", "ack_every": 1, "count": flows}],
+                    "coupling": {"host": {"kind": "e-tcp", "flows": ["host"]}},
+                }
+            ).summary["flows"]
+        )
+
+    one = goodput(1)
+    assert goodput(2) == pytest.approx(one, rel=0.06)
+    assert goodput(8) == pytest.approx(one, rel=0.06)
+
+
 def test_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["list", "couplings", "--json"]) == 0
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
