@@ -300,6 +300,7 @@ impl MediaController for Gcc {
     fn on_feedback(&mut self, feedback: &Feedback) {
         let mut lost = 0;
         let mut probed = None;
+        let mut recovered = false;
         if self.heard.is_some_and(|at| feedback.now.saturating_sub(at) > FORGET_AFTER) {
             self.filter = self.fresh.clone();
         }
@@ -310,7 +311,10 @@ impl MediaController for Gcc {
             };
             self.heard = Some(feedback.now);
             self.received.add(arrival, result.bytes);
+            let before = self.filter.detector.signal();
             self.filter.add(result.sent, arrival);
+            let after = self.filter.detector.signal();
+            recovered |= (before, after) == (Signal::Under, Signal::Normal);
             if let Some(tag) = result.probe
                 && let Some(rate) = self.probe_estimator.add(tag.cluster, tag.bytes, result)
             {
@@ -332,6 +336,9 @@ impl MediaController for Gcc {
         }
         self.calculated = Some(self.aimd.rate());
         self.probes.on_estimate(feedback.now, self.target_rate(), self.is_free());
+        if recovered && self.is_free() && self.limited.is_recent(feedback.now) {
+            self.probes.on_recovery(feedback.now);
+        }
     }
 
     fn on_sent(&mut self, now: Nanos, bytes: u32, _in_flight: u64) {

@@ -22,6 +22,17 @@ const MOST_SPEED_UP: f64 = 2.0;
 const UNSATURATED: f64 = 0.9;
 const TARGET_USE: f64 = 0.95;
 
+/// After a fall to less than this share of the rate, and back to normal within this time, a share of
+/// the rate before is probed, unless the rate is within an uncertainty of it again.
+const FALL: f64 = 0.66;
+const FALL_TIME: Nanos = 5_000_000_000;
+const AFTER_FALL: f64 = 0.85;
+const UNCERTAINTY: f64 = 0.05;
+/// Between two such probes.
+const RECOVERY_INTERVAL: Nanos = 5_000_000_000;
+/// Such falls are of a source that sends little, or has until this long ago.
+const LIMITED_UNTIL: Nanos = 3_000_000_000;
+
 /// Which probes are sent, and when.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeControl {
@@ -41,6 +52,10 @@ pub(super) struct ProbeControl {
     /// Rate that a result must exceed for a further probe; `None`: no result is waited for.
     further_above: Option<f64>,
     enabled: bool,
+    estimate: f64,
+    /// When the estimate last fell by much, and from where.
+    fall: Option<(Nanos, f64)>,
+    recovery_probed: Nanos,
 }
 
 impl ProbeControl {
@@ -60,10 +75,15 @@ impl ProbeControl {
             initiated: 0,
             further_above: None,
             enabled: params.flag("probing"),
+            estimate: 0.0,
+            fall: None,
+            recovery_probed: 0,
         }
     }
 
     pub(super) fn start(&mut self, now: Nanos, rate: f64) {
+        self.estimate = rate;
+        self.recovery_probed = now;
         if self.enabled {
             let [first, second] = self.first;
             self.initiate(now, &[first * rate, second * rate]);
@@ -72,6 +92,10 @@ impl ProbeControl {
 
     /// The estimate is now `rate`; `free`: neither delay nor loss holds it down.
     pub(super) fn on_estimate(&mut self, now: Nanos, rate: f64, free: bool) {
+        if rate < FALL * self.estimate {
+            self.fall = Some((now, self.estimate));
+        }
+        self.estimate = rate;
         if now.saturating_sub(self.initiated) > LONGEST {
             self.further_above = None;
         }
@@ -87,6 +111,22 @@ impl ProbeControl {
             .is_some_and(|interval| now >= since.max(self.initiated).saturating_add(interval));
         if due && free && self.enabled {
             self.initiate(now, &[self.step * rate]);
+        }
+    }
+
+    /// Delay is normal again after a queue has emptied.
+    pub(super) fn on_recovery(&mut self, now: Nanos) {
+        let Some((at, before)) = self.fall else { return };
+        let wanted = AFTER_FALL * before;
+        if self.enabled
+            && self.further_above.is_none()
+            && (1.0 - UNCERTAINTY) * wanted > self.estimate
+            && now.saturating_sub(at) < FALL_TIME
+            && now.saturating_sub(self.recovery_probed) > RECOVERY_INTERVAL
+        {
+            self.recovery_probed = now;
+            self.initiate(now, &[wanted]);
+            self.further_above = None;
         }
     }
 
@@ -225,6 +265,7 @@ pub(super) struct Limited {
     left: f64,
     updated: Option<Nanos>,
     since: Option<Nanos>,
+    ended: Option<Nanos>,
 }
 
 impl Limited {
@@ -235,11 +276,17 @@ impl Limited {
     const ENDS: f64 = 0.5;
 
     pub(super) fn new() -> Self {
-        Self { left: 0.0, updated: None, since: None }
+        Self { left: 0.0, updated: None, since: None, ended: None }
     }
 
     pub(super) fn since(&self) -> Option<Nanos> {
         self.since
+    }
+
+    /// It is so, or has been until lately.
+    pub(super) fn is_recent(&self, now: Nanos) -> bool {
+        let lately = |at| now.saturating_sub(at) < LIMITED_UNTIL;
+        self.since.is_some() || self.ended.is_some_and(lately)
     }
 
     pub(super) fn sent(&mut self, now: Nanos, bytes: u32, rate: f64) {
@@ -251,8 +298,8 @@ impl Limited {
         self.left = (self.left + elapsed * filled).min(most);
         if self.left > Self::BEGINS * most {
             self.since.get_or_insert(now);
-        } else if self.left < Self::ENDS * most {
-            self.since = None;
+        } else if self.left < Self::ENDS * most && self.since.take().is_some() {
+            self.ended = Some(now);
         }
     }
 }
@@ -332,6 +379,33 @@ mod tests {
         assert!(rates(&mut control(json!({"probing": false}))).is_empty());
     }
 
+    /// libwebrtc: a fall from 1 Mbit/s to less than 660 kbit/s, and normal again within 5 s: a probe at 850
+    /// kbit/s, if the rate is below 0.95 of that, 5 s after the start or the last such probe.
+    #[test]
+    fn a_fall_is_probed_once_it_is_over() {
+        let probed = |rate: f64, fell: Nanos, over: Nanos| {
+            let mut control = control(json!({}));
+            rates(&mut control);
+            control.on_estimate(2 * SECOND, 1e6, true);
+            control.on_estimate(fell, rate, true);
+            control.on_recovery(over);
+            rates(&mut control)
+        };
+        assert_eq!(probed(650e3, 6 * SECOND, 7 * SECOND), [850e3]);
+        assert!(probed(670e3, 6 * SECOND, 7 * SECOND).is_empty());
+        assert!(probed(650e3, 6 * SECOND, 11 * SECOND).is_empty());
+        assert!(probed(650e3, 4 * SECOND, 5 * SECOND).is_empty());
+
+        let mut control = control(json!({}));
+        control.on_estimate(2 * SECOND, 1e6, true);
+        control.on_estimate(6 * SECOND, 500e3, true);
+        control.on_estimate(7 * SECOND, 800e3, true);
+        control.on_estimate(7 * SECOND, 810e3, true);
+        rates(&mut control);
+        control.on_recovery(7 * SECOND);
+        assert!(rates(&mut control).is_empty());
+    }
+
     /// Packets of 1 000 bytes sent and received at these times in ms, of a cluster of five packets.
     fn estimate(times: &[(u64, u64)]) -> Option<f64> {
         let mut estimator = ProbeEstimator::new(&params(json!({})));
@@ -393,6 +467,8 @@ mod tests {
             })
             .unwrap();
         assert!((463..=466).contains(&ends), "{ends}");
+        let ended = SECOND + ends * MS;
+        assert!(limited.is_recent(ended + 2999 * MS) && !limited.is_recent(ended + 3 * SECOND));
 
         for (given, expected) in [(true, vec![1e6]), (false, vec![])] {
             let mut control = control(json!({"limited_probing": given}));
