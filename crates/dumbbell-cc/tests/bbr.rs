@@ -1,8 +1,6 @@
 //! BBR on a link: Startup, Drain, gain cycling, ProbeRTT, random loss.
 
-mod common;
-
-use common::{MS, S, controller, pipe::Pipe, recorded};
+use crate::common::{MS, S, controller, pipe::Pipe, recorded};
 use serde_json::json;
 
 const RATE: f64 = 47.82e6;

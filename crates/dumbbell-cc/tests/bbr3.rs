@@ -1,8 +1,6 @@
 //! BBR version 3 on a link.
 
-mod common;
-
-use common::{MS, MSS, S, controller, pipe::Pipe, recorded};
+use crate::common::{MS, MSS, S, controller, pipe::Pipe, recorded};
 use serde_json::json;
 
 const RATE: f64 = 47.82e6;

@@ -1,9 +1,7 @@
 //! Windows shared between connections, against the definitions of those who proposed it.
 
-mod common;
-
-use common::events::{Marks, Step, World};
-use common::{MS, MSS, S, Script, controller};
+use crate::common::events::{Marks, Step, World};
+use crate::common::{MS, MSS, S, Script, controller};
 use dumbbell_cc::coupling::{self, Group};
 use dumbbell_cc::{
     Congestion, CongestionKind, Controller, EcnMode, IdleRestart, Rto, SSTHRESH_INFINITE, Start,

@@ -1,9 +1,7 @@
 //! LEDBAT, LEDBAT++, Copa and Vivace over one link; Careful Resume.
 
-mod common;
-
-use common::pipe::Pipe;
-use common::{MS, MSS, S, controller};
+use crate::common::pipe::Pipe;
+use crate::common::{MS, MSS, S, controller};
 use dumbbell_cc::{Congestion, CongestionKind, Nanos};
 use serde_json::{Value, json};
 

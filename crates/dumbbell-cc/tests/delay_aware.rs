@@ -1,9 +1,7 @@
 //! Vegas, Westwood+, Illinois, Veno, YeAH, Hybla, TCP-LP, CDG and NV against the numbers of their papers
 //! and of Linux.
 
-mod common;
-
-use common::{MS, MSS, S, Script, controller, pipe::Pipe};
+use crate::common::{MS, MSS, S, Script, controller, pipe::Pipe};
 use serde_json::{Value, json};
 
 const ALL: [&str; 9] =

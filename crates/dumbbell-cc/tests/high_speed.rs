@@ -1,8 +1,6 @@
 //! High-speed controllers against their response functions, each other and Reno.
 
-mod common;
-
-use common::{MS, MSS, S, Script, average_window, controller, pipe::Pipe};
+use crate::common::{MS, MSS, S, Script, average_window, controller, pipe::Pipe};
 use dumbbell_cc::{CaState, Congestion, CongestionKind, Rto};
 use rand_core::{RngCore, SeedableRng};
 use serde_json::{Value, json};

@@ -2,11 +2,9 @@
 //! BDP). Skipped where the traces are not at hand. The pipe here is coarser than the simulator: no
 //! delayed ACKs, no PRR, so this checks levels and periods, not single samples.
 
-mod common;
-
 use std::path::Path;
 
-use common::{MS, S, controller, pipe::Pipe};
+use crate::common::{MS, S, controller, pipe::Pipe};
 use serde_json::{Value, json};
 
 const SEGMENT: u64 = 1448;

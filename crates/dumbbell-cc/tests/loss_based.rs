@@ -1,8 +1,6 @@
 //! Reno and CUBIC against the numbers of RFC 5681, RFC 9438 and Linux.
 
-mod common;
-
-use common::{MS, S, Script, average_window, controller, pipe::Pipe, recorded};
+use crate::common::{MS, S, Script, average_window, controller, pipe::Pipe, recorded};
 use dumbbell_cc::{CongestionKind, SSTHRESH_INFINITE};
 use serde_json::json;
 
@@ -94,7 +92,7 @@ fn slow_start_stops_at_ssthresh() {
     let mut script = Script::settle("reno", &json!({}), 50 * MS, 100);
     script.cc.on_rto(&dumbbell_cc::Rto {
         now: script.now,
-        mss: common::MSS,
+        mss: crate::common::MSS,
         inflight: 0,
         first: true,
         delivered: 0,
@@ -221,7 +219,7 @@ fn a_pause_does_not_count_in_the_epoch() {
         script.now += 30 * S;
         script.cc.on_idle_restart(&dumbbell_cc::IdleRestart {
             now: script.now,
-            mss: common::MSS,
+            mss: crate::common::MSS,
             idle: 30 * S,
             app_limited: true,
             restart_window: None,
@@ -330,7 +328,7 @@ fn reno_takes_back_a_spurious_cut() {
     let (window, ssthresh) = (script.cc.cwnd(), script.cc.ssthresh());
     script.lose();
     assert!(script.cc.cwnd() < window);
-    let undo = dumbbell_cc::Undo { now: script.now, mss: common::MSS, timeout: false };
+    let undo = dumbbell_cc::Undo { now: script.now, mss: crate::common::MSS, timeout: false };
     script.cc.on_undo(&undo);
     assert_eq!((script.cc.cwnd(), script.cc.ssthresh()), (window, ssthresh.max(window / 2)));
     script.lose();
@@ -357,7 +355,7 @@ fn abe_cuts_less_in_avoidance_only() {
             script.cc.on_congestion(&dumbbell_cc::Congestion {
                 now: script.now,
                 kind: if ecn { CongestionKind::Ecn } else { CongestionKind::Loss },
-                mss: common::MSS,
+                mss: crate::common::MSS,
                 inflight: script.cc.cwnd(),
                 lost: 0,
                 srtt: script.rtt,

@@ -3,9 +3,7 @@
 //! Where marks are independent, a cut is allowed once a round trip counted from the last one: with v
 //! marks a round trip there are v/(1 + v) cuts, and 1 - exp(-v) where the rounds are fixed.
 
-mod common;
-
-use common::{MS, MSS, S, controller, pipe::Pipe, recorded};
+use crate::common::{MS, MSS, S, controller, pipe::Pipe, recorded};
 use dumbbell_cc::{Ack, CaState, Congestion, CongestionKind, Controller, EcnMode, Start};
 use serde_json::{Value, json};
 

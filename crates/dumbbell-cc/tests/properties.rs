@@ -1,9 +1,7 @@
 //! Whatever a transport reports, a controller's outputs stay usable.
 
-mod common;
-
-use common::MSS;
-use common::events::{Marks, Step, World, assert_usable, variants};
+use crate::common::MSS;
+use crate::common::events::{Marks, Step, World, assert_usable, variants};
 use dumbbell_cc::{EcnMode, RecoveryStyle, Start, build};
 use proptest::prelude::*;
 

@@ -1,8 +1,6 @@
 //! XCP's sender against section 3.3 of Katabi, Handley and Rohrs (SIGCOMM 2002).
 
-mod common;
-
-use common::{MS, MSS, Script, recorded};
+use crate::common::{MS, MSS, Script, recorded};
 use dumbbell_cc::{CaState, EcnMode};
 use serde_json::json;
 

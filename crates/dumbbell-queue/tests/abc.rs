@@ -1,11 +1,9 @@
 //! Activity-based congestion management with users that do not respond, on a link at 10 Mbit/s. The
 //! formulas of meter and drop probability are those of the module; see there for what they rest on.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{MS, Queue, TestPacket, drain, object, offer, queue};
+use crate::common::{MS, Queue, TestPacket, drain, object, offer, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, build};
 use serde_json::{Value, json};
 

@@ -2,13 +2,9 @@
 //! have packets waiting. The targets are those of the talk at IETF 99 (ICCRG) on Finzi, Lochin,
 //! Mifdaoui and Frances, GLOBECOM 2017: AF gets w (1 - e) of the link, or what EF leaves.
 
-mod common;
-#[path = "common/router.rs"]
-mod router;
-
-use common::{Queue, TestPacket, object, offer, queue, recorded};
+use crate::common::{Queue, TestPacket, object, offer, queue, recorded};
+use crate::router::{AF11, DF, EF, MTU, PACKET_TIME, run};
 use dumbbell_queue::{Dequeued, Dropped, Nanos, build};
-use router::{AF11, DF, EF, MTU, PACKET_TIME, run};
 use serde_json::{Value, json};
 
 /// Percent of the link that AF gets.

@@ -1,10 +1,8 @@
 //! CAKE: its shaper, its fairness, its tins and its ACK filter.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{MS, Queue, TestPacket, drain, offer, overload, queue};
+use crate::common::{MS, Queue, TestPacket, drain, offer, overload, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos};
 use serde_json::{Value, json};
 
@@ -58,7 +56,7 @@ fn gaps_are_the_framed_size_over_the_rate() {
         // The least size counts before cells.
         (json!({"overhead": 0, "mpu": 64, "cells": "atm"}), 40, 2 * 53),
     ] {
-        let mut params = common::object(framing.clone());
+        let mut params = crate::common::object(framing.clone());
         params.insert("bandwidth".to_owned(), json!(1_000_000));
         let mut q = queue("cake", Value::Object(params));
         offer(&mut q, 7 * MS, (0..5).map(|seq| TestPacket::new(1, seq, bytes)));

@@ -1,11 +1,9 @@
 //! Cheap nasty queueing: which packets are sparse, and how fair the bulk is.
 
-mod common;
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use common::{
+use crate::common::{
     MS, TestPacket, assert_cobalt_parameters, drain, object, offer, overload, queue, signals,
 };
 use dumbbell_queue::{Dequeued, Dropped, Ecn, Enqueued, Nanos, build};
@@ -17,7 +15,7 @@ fn packet(flow: u32, seq: u64) -> TestPacket {
     TestPacket::new(flow, seq, PACKET).with_ecn(Ecn::Ect0)
 }
 
-fn next(q: &mut common::Queue, now: Nanos) -> (u32, u64) {
+fn next(q: &mut crate::common::Queue, now: Nanos) -> (u32, u64) {
     match q.dequeue(now, &mut Dropped::new()) {
         Dequeued::Packet(p) => (p.flow, p.seq),
         other => panic!("{other:?}"),

@@ -4,9 +4,7 @@
 //! time is over the 5 ms target from 11 ms on; the first signal is due an interval later, and the
 //! next follow at gaps of 100/sqrt(n) ms, n = 2, 3, ...
 
-mod common;
-
-use common::{MS, TestPacket, drain, offer, overload, queue, recorded};
+use crate::common::{MS, TestPacket, drain, offer, overload, queue, recorded};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos};
 use serde_json::{Value, json};
 
@@ -16,7 +14,7 @@ fn ect0() -> TestPacket {
     TestPacket::new(1, 0, PACKET).with_ecn(Ecn::Ect0)
 }
 
-fn times_with(trace: &common::Trace, ecn: Ecn) -> Vec<u64> {
+fn times_with(trace: &crate::common::Trace, ecn: Ecn) -> Vec<u64> {
     trace.delivered.iter().filter(|d| d.1.ecn == ecn).map(|d| d.0 / MS).collect()
 }
 
@@ -46,11 +44,11 @@ fn golden_signals_under_constant_overload() {
 fn the_count_decays_while_the_delay_is_under_target() {
     let mut q = queue("cobalt", json!({}));
     overload(&mut q, ect0(), 0, 600 * MS);
-    let count = |q: &mut common::Queue| recorded(q, "cobalt_count");
+    let count = |q: &mut crate::common::Queue| recorded(q, "cobalt_count");
     assert_eq!(count(&mut q), 13.0);
     drain(&mut q, 600 * MS);
     let mut dropped = Dropped::new();
-    let mut light = |q: &mut common::Queue, now: Nanos| {
+    let mut light = |q: &mut crate::common::Queue, now: Nanos| {
         q.enqueue(now, ect0(), &mut dropped);
         assert!(matches!(q.dequeue(now, &mut dropped), Dequeued::Packet(_)));
         count(q)
@@ -94,8 +92,8 @@ fn a_stall_is_signalled_with_the_second_packet() {
 #[test]
 fn blue_steps_once_per_target() {
     let mut q = queue("cobalt", json!({"limit": 1}));
-    let blue = |q: &mut common::Queue| recorded(q, "blue_probability");
-    let at = |q: &mut common::Queue, now| offer(q, now, [ect0(), ect0(), ect0()]).0;
+    let blue = |q: &mut crate::common::Queue| recorded(q, "blue_probability");
+    let at = |q: &mut crate::common::Queue, now| offer(q, now, [ect0(), ect0(), ect0()]).0;
     assert_eq!(at(&mut q, 6 * MS), [Enqueued::Accepted, Enqueued::Dropped, Enqueued::Dropped]);
     assert_eq!(blue(&mut q), 1.0 / 256.0);
     at(&mut q, 11 * MS);

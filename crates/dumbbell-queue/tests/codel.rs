@@ -4,9 +4,7 @@
 //! k/2 ms; each drop moves the numbers on by one. The sojourn time reaches the 5 ms target at 10 ms,
 //! so the first drop is due at 110 ms and the next follow at gaps of 100/sqrt(n) ms.
 
-mod common;
-
-use common::{MS, TestPacket, drain, object, offer, overload, queue};
+use crate::common::{MS, TestPacket, drain, object, offer, overload, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, build};
 use serde_json::json;
 

@@ -1,11 +1,9 @@
 //! Core-stateless fair queueing against the experiments of its paper (Stoica, Shenker and Zhang,
 //! SIGCOMM 1998): 10 Mbit/s, packets of 1 kB, flows at constant rates.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{MS, Queue, TestPacket, drain, offer, queue, recorded};
+use crate::common::{MS, Queue, TestPacket, drain, offer, queue, recorded};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Nanos};
 use serde_json::json;
 
@@ -159,7 +157,7 @@ fn every_parameter_reaches_the_queue() {
         json!({"limit_bytes": 20_000}),
     ] {
         let mut params = json!({"edge": true});
-        params.as_object_mut().unwrap().extend(common::object(other.clone()));
+        params.as_object_mut().unwrap().extend(crate::common::object(other.clone()));
         assert_ne!(run(&mut queue("csfq", params), &thirty_two(), 4), plain, "{other}");
     }
     // With little overload, it takes time to fill the queue.

@@ -1,15 +1,11 @@
 //! The router of differentiated services: the scheduler on a link at 10 Mbit/s with Poisson EF traffic
 //! and AF and DF that always have packets waiting; the AF classes on their own.
 
-mod common;
-#[path = "common/router.rs"]
-mod router;
-
 use std::collections::BTreeMap;
 
-use common::{MS, Queue, TestPacket, drain, object, offer, queue};
+use crate::common::{MS, Queue, TestPacket, drain, object, offer, queue};
+use crate::router::{AF11, DF, EF, MTU, PACKET_TIME, run};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, build};
-use router::{AF11, DF, EF, MTU, PACKET_TIME, run};
 use serde_json::{Value, json};
 
 const AF12: u8 = 12;

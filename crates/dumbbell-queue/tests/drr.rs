@@ -1,9 +1,7 @@
 //! Deficit round robin against Shreedhar and Varghese 1995, with classes and without.
 
-mod common;
-
-use common::shares::{Saturated, jain};
-use common::{MS, TestPacket, drain, object, offer, queue};
+use crate::common::shares::{Saturated, jain};
+use crate::common::{MS, TestPacket, drain, object, offer, queue};
 use dumbbell_queue::{Dequeued, Dropped, Enqueued, build};
 use serde_json::{Value, json};
 

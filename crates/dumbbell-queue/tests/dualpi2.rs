@@ -1,11 +1,7 @@
 //! DualPI2 against RFC 9332.
 
-#[path = "common/closed_loop.rs"]
-mod closed_loop;
-mod common;
-
-use closed_loop::{Control, Flow, run, utilisation};
-use common::{MS, Queue, TestPacket, Trace, drain, offer, overload, queue};
+use crate::closed_loop::{Control, Flow, run, utilisation};
+use crate::common::{MS, Queue, TestPacket, Trace, drain, offer, overload, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Nanos};
 use serde_json::{Value, json};
 

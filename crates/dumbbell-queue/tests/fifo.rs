@@ -1,8 +1,6 @@
 //! FIFO: limits, order, and which packet is dropped.
 
-mod common;
-
-use common::{TestPacket, drain, offer, queue};
+use crate::common::{TestPacket, drain, offer, queue};
 use dumbbell_queue::{Enqueued, FifoLimit};
 use serde_json::json;
 

@@ -1,8 +1,6 @@
 //! Flow queues under COBALT.
 
-mod common;
-
-use common::{
+use crate::common::{
     MS, TestPacket, assert_cobalt_parameters, assert_shares_in_bytes, drain, offer, overload,
     queue, signals,
 };

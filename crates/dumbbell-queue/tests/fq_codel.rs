@@ -1,10 +1,10 @@
 //! FQ-CoDel against RFC 8290.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{MS, TestPacket, assert_shares_in_bytes, drain, object, offer, overload, queue};
+use crate::common::{
+    MS, TestPacket, assert_shares_in_bytes, drain, object, offer, overload, queue,
+};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued, Nanos, build};
 use serde_json::json;
 
@@ -69,7 +69,7 @@ fn new_flow_goes_first_and_then_takes_its_turn() {
     let mut q = queue("fq_codel", json!({}));
     offer(&mut q, 0, burst(1, 20, 500));
     let mut dropped = Dropped::new();
-    let mut next = |q: &mut common::Queue| match q.dequeue(0, &mut dropped) {
+    let mut next = |q: &mut crate::common::Queue| match q.dequeue(0, &mut dropped) {
         Dequeued::Packet(p) => p.flow,
         other => panic!("{other:?}"),
     };

@@ -1,9 +1,7 @@
 //! FQ-PIE: PIE's numbers (RFC 8033) on each of FQ-CoDel's queues (RFC 8290).
 
-mod common;
-
-use common::shares::{Saturated, jain};
-use common::{MS, TestPacket, Trace, offer, overload, queue};
+use crate::common::shares::{Saturated, jain};
+use crate::common::{MS, TestPacket, Trace, offer, overload, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Enqueued};
 use serde_json::{Value, json};
 

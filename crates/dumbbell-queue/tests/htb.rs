@@ -1,11 +1,9 @@
 //! Hierarchical token bucket: who gets what, of 10 Mbit/s.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::shares::Saturated;
-use common::{MS, TestPacket, object, queue};
+use crate::common::shares::Saturated;
+use crate::common::{MS, TestPacket, object, queue};
 use dumbbell_queue::{Nanos, build};
 use serde_json::{Value, json};
 

@@ -1,10 +1,10 @@
 //! Lightweight fair queueing (draft-morton-tsvwg-lightweight-fair-queueing).
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{MS, TestPacket, assert_cobalt_parameters, drain, offer, overload, queue, signals};
+use crate::common::{
+    MS, TestPacket, assert_cobalt_parameters, drain, offer, overload, queue, signals,
+};
 use dumbbell_queue::{Dequeued, Dropped, Ecn, Enqueued};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ fn shares_are_equal_in_bytes() {
 fn sparse_flows_go_first_until_their_credit_is_used_up() {
     let mut q = queue("lfq", json!({}));
     let mut dropped = Dropped::new();
-    let mut next = |q: &mut common::Queue| match q.dequeue(0, &mut dropped) {
+    let mut next = |q: &mut crate::common::Queue| match q.dequeue(0, &mut dropped) {
         Dequeued::Packet(p) => p.flow,
         other => panic!("{other:?}"),
     };

@@ -1,9 +1,7 @@
 //! Every parameter of every queue reaches it: some other value changes what the queue does under a load
 //! that has a bit of everything.
 
-mod common;
-
-use common::{MS, TestPacket};
+use crate::common::{MS, TestPacket};
 use dumbbell_queue::{
     CongestionHeader, Dequeued, DropReason, Dropped, Ecn, ParamInfo, QueueInfo, Unit, build, list,
 };
@@ -157,7 +155,7 @@ fn behaviour(kind: &str, params: &Map<String, Value>) -> Result<Behaviour, Strin
 }
 
 fn with(base: &Value, key: &str, value: &Value) -> Map<String, Value> {
-    let mut params = common::object(base.clone());
+    let mut params = crate::common::object(base.clone());
     params.insert(key.to_owned(), value.clone());
     params
 }
@@ -168,7 +166,7 @@ fn every_parameter_reaches_its_queue() {
     for info in list() {
         for param in &info.params {
             let base = needed(info.name, param.name);
-            let plain = behaviour(info.name, &common::object(base.clone())).unwrap();
+            let plain = behaviour(info.name, &crate::common::object(base.clone())).unwrap();
             let changed = others(&info, param).into_iter().any(|value| {
                 behaviour(info.name, &with(&base, param.name, &value))
                     .is_ok_and(|other| other != plain)
@@ -179,9 +177,9 @@ fn every_parameter_reaches_its_queue() {
         }
         for param in &info.classes {
             let base = needed(info.name, "classes");
-            let mut plain = common::object(base.clone());
+            let mut plain = crate::common::object(base.clone());
             plain.entry("classes").or_insert_with(|| class(&info, &[10, 46]));
-            for (key, value) in common::object(needed_in_class(info.name, param.name)) {
+            for (key, value) in crate::common::object(needed_in_class(info.name, param.name)) {
                 plain["classes"][0][key] = value;
             }
             let before = behaviour(info.name, &plain).unwrap();

@@ -1,11 +1,7 @@
 //! PI2 against De Schepper et al., CoNEXT 2016, and RFC 9332 appendix A.
 
-#[path = "common/closed_loop.rs"]
-mod closed_loop;
-mod common;
-
-use closed_loop::{Control, run, utilisation};
-use common::{MS, TestPacket, Trace, overload, queue};
+use crate::closed_loop::{Control, run, utilisation};
+use crate::common::{MS, TestPacket, Trace, overload, queue};
 use dumbbell_queue::{DropReason, Ecn};
 use serde_json::{Value, json};
 

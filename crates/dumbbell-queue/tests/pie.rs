@@ -1,9 +1,7 @@
 //! PIE against RFC 8033, under an overload that does not respond: packets of 1500 bytes every half
 //! millisecond on a link that serves one a millisecond.
 
-mod common;
-
-use common::{MS, TestPacket, Trace, overload, queue};
+use crate::common::{MS, TestPacket, Trace, overload, queue};
 use dumbbell_queue::{DropReason, Ecn};
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! Strict priority.
 
-mod common;
-
-use common::shares::Saturated;
-use common::{MS, TestPacket, drain, offer, queue};
+use crate::common::shares::Saturated;
+use crate::common::{MS, TestPacket, drain, offer, queue};
 use dumbbell_queue::{Dequeued, Dropped};
 use serde_json::json;
 

@@ -1,11 +1,7 @@
 //! RED against Floyd and Jacobson 1993; adaptive RED against Floyd, Gummadi and Shenker 2001.
 
-#[path = "common/closed_loop.rs"]
-mod closed_loop;
-mod common;
-
-use closed_loop::{Control, run, utilisation};
-use common::{MS, TestPacket, Trace, offer, overload, queue, recorded};
+use crate::closed_loop::{Control, run, utilisation};
+use crate::common::{MS, TestPacket, Trace, offer, overload, queue, recorded};
 use dumbbell_queue::{DropReason, Ecn};
 use serde_json::{Value, json};
 
@@ -34,7 +30,7 @@ fn the_average_falls_in_idle_time() {
     let mut q = queue("red", json!({"weight": 0.002, "min": 1_000_000, "bandwidth": 8_000_000}));
     offer(&mut q, 0, (0..300).map(|seq| TestPacket::new(1, seq, 1000)));
     let before = recorded(&mut q, "average_bytes");
-    common::drain(&mut q, 1000 * MS);
+    crate::common::drain(&mut q, 1000 * MS);
     offer(&mut q, 1500 * MS, [TestPacket::new(1, 300, 1000)]);
     let after = recorded(&mut q, "average_bytes");
     assert!((after / before - 0.998_f64.powi(500)).abs() < 1e-9, "{before} {after}");
@@ -106,7 +102,7 @@ fn adaptive_red_holds_the_middle() {
 
 #[test]
 fn max_must_be_above_min() {
-    let params = common::object(json!({"min": 5000, "max": 5000}));
+    let params = crate::common::object(json!({"min": 5000, "max": 5000}));
     let error = dumbbell_queue::build::<TestPacket>("red", &params, 1).err().unwrap();
     assert_eq!(error.to_string(), "queue red: max = 5000: expected more than min");
 }

@@ -1,9 +1,7 @@
 //! Every queue of the registry: its messages, and laws that hold for all.
 
-mod common;
-
-use common::laws::Observed;
-use common::{TestPacket, object};
+use crate::common::laws::Observed;
+use crate::common::{TestPacket, object};
 use dumbbell_queue::{Dequeued, Ecn, build, list};
 use proptest::prelude::*;
 use serde_json::{Value, json};

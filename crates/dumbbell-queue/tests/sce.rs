@@ -1,9 +1,7 @@
 //! Marks of Some Congestion Experienced: how many, and on which packets (draft-morton-tsvwg-sce; the
 //! SCE kernel's ramps of CAKE at its target of 5 ms).
 
-mod common;
-
-use common::{MS, TestPacket, offer, overload, queue};
+use crate::common::{MS, TestPacket, offer, overload, queue};
 use dumbbell_queue::{Dequeued, Dropped, Ecn, Nanos};
 use serde_json::{Value, json};
 
@@ -131,7 +129,7 @@ fn each_parameter_reaches_the_queue() {
     let counters = |params: Value| {
         let mut q = queue("sce", params);
         offer(&mut q, 6 * MS, (0..10_000).map(|n| TestPacket { flow: n % 2, ..packet(Ecn::Ect0) }));
-        common::drain(&mut q, 6 * MS + 4_500_000);
+        crate::common::drain(&mut q, 6 * MS + 4_500_000);
         q.counters()
     };
     assert_eq!(counters(json!({"limit": 9_000})).dropped_overflow, 1000);
@@ -146,7 +144,7 @@ fn each_parameter_reaches_the_queue() {
         for flow in [1, 2] {
             offer(&mut q, 0, (0..50).map(|seq| TestPacket::new(flow, seq, 1000)));
         }
-        common::drain(&mut q, 0).iter().take_while(|p| p.flow == 1).count()
+        crate::common::drain(&mut q, 0).iter().take_while(|p| p.flow == 1).count()
     };
     assert_eq!((run(1000), run(10_000)), (1, 10));
 }

@@ -1,8 +1,6 @@
 //! BLUE and Stochastic Fair BLUE against Feng, Kandlur, Saha and Shin 2002.
 
-mod common;
-
-use common::{MS, Queue, TestPacket, Trace, drain, offer, overload, queue, recorded};
+use crate::common::{MS, Queue, TestPacket, Trace, drain, offer, overload, queue, recorded};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Ecn, Nanos};
 use serde_json::{Value, json};
 

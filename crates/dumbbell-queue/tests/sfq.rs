@@ -1,9 +1,7 @@
 //! Stochastic fairness queueing.
 
-mod common;
-
-use common::shares::{Saturated, jain};
-use common::{MS, TestPacket, drain, offer, queue};
+use crate::common::shares::{Saturated, jain};
+use crate::common::{MS, TestPacket, drain, offer, queue};
 use dumbbell_queue::{DropReason, Dropped, Enqueued};
 use serde_json::{Value, json};
 

@@ -1,11 +1,7 @@
 //! Step marking as in DCTCP (Alizadeh et al., SIGCOMM 2010, section 3.1; RFC 8257 section 3.1).
 
-#[path = "common/closed_loop.rs"]
-mod closed_loop;
-mod common;
-
-use closed_loop::{Control, SLOT, run};
-use common::{MS, Queue, TestPacket, drain, offer, queue};
+use crate::closed_loop::{Control, SLOT, run};
+use crate::common::{MS, Queue, TestPacket, drain, offer, queue};
 use dumbbell_queue::{DropReason, Dropped, Ecn};
 use serde_json::{Value, json};
 

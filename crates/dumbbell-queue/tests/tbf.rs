@@ -1,9 +1,7 @@
 //! Token bucket filter: times to the nanosecond, from the definition of the bucket.
 
-mod common;
-
-use common::shares::Saturated;
-use common::{MS, TestPacket, object, offer, queue};
+use crate::common::shares::Saturated;
+use crate::common::{MS, TestPacket, object, offer, queue};
 use dumbbell_queue::{Dequeued, DropReason, Dropped, Enqueued, Nanos, build};
 use proptest::prelude::*;
 use serde_json::{Value, json};

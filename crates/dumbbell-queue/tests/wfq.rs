@@ -1,9 +1,7 @@
 //! Weighted fair queueing against Goyal, Vin and Cheng 1997.
 
-mod common;
-
-use common::shares::{Saturated, jain};
-use common::{TestPacket, drain, offer, queue};
+use crate::common::shares::{Saturated, jain};
+use crate::common::{TestPacket, drain, offer, queue};
 use serde_json::{Value, json};
 
 const PREMIUM: u8 = 46;

@@ -1,9 +1,7 @@
 //! Weighted round robin: packets a round, and their order.
 
-mod common;
-
-use common::shares::Saturated;
-use common::{TestPacket, offer, queue};
+use crate::common::shares::Saturated;
+use crate::common::{TestPacket, offer, queue};
 use dumbbell_queue::{Dequeued, Dropped};
 use serde_json::{Value, json};
 

@@ -1,9 +1,7 @@
 //! XCP's router as a queue. Its formulas are tested beside them, its promises in the engine
 //! (`dumbbell-sim/tests/xcp.rs`).
 
-mod common;
-
-use common::{MS, Queue, TestPacket, queue};
+use crate::common::{MS, Queue, TestPacket, queue};
 use dumbbell_queue::{CongestionHeader, Dequeued, Dropped, Nanos};
 use serde_json::json;
 

@@ -1,10 +1,8 @@
 //! Coupled flows: what their exchange gives them, and which groups are found.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{SECOND, fifo, flow, path, simulate};
+use crate::common::{SECOND, fifo, flow, path, simulate};
 use dumbbell_sim::{Column, Output};
 use serde_json::{Value, json};
 

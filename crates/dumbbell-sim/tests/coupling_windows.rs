@@ -1,10 +1,8 @@
 //! Connections that share windows, in the engine: who takes part, from when until when.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::{SECOND, fifo, flow, path, simulate};
+use crate::common::{SECOND, fifo, flow, path, simulate};
 use dumbbell_sim::{Column, Config, NoCustomControllers, Output, run};
 use serde_json::{Value, json};
 

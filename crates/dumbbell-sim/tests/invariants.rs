@@ -1,9 +1,7 @@
 //! Random scenarios over all parts: the engine's own invariants (conservation, capacity, order,
 //! stalls) hold, the same seed gives the same result, and windows stay within what was sent.
 
-mod common;
-
-use common::{SECOND, flow, path, simulate};
+use crate::common::{SECOND, flow, path, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -127,7 +125,7 @@ prop_compose! {
             let mut link = config["links"][0].clone();
             link["id"] = json!("reverse");
             link["capacity"] = json!({"kind": "constant", "bps": bps});
-            link["queue"] = common::fifo(30);
+            link["queue"] = crate::common::fifo(30);
             config["links"].as_array_mut().unwrap().push(link);
         }
         for (index, (cc, rtt, start, traffic, ecn, ack_every, rwnd)) in flows.into_iter().enumerate() {

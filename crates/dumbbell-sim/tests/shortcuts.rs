@@ -1,9 +1,7 @@
 //! The engine's shortcuts (computed departures, merged hops) change nothing: the hop-by-hop engine,
 //! where every packet is stored and every hop is an event, is the oracle.
 
-mod common;
-
-use common::{fifo, flow, path, simulate};
+use crate::common::{fifo, flow, path, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,8 +1,6 @@
 //! Sources do what their parameters say.
 
-mod common;
-
-use common::{fifo, flow, path, simulate};
+use crate::common::{fifo, flow, path, simulate};
 use serde_json::json;
 
 /// A client that thinks for 3 s after each page asks at most every 3 s: in 20 s at 100 ms and

@@ -1,8 +1,6 @@
 //! Users that think, connect, transfer and think again; routes whose hops add delay.
 
-mod common;
-
-use common::{MS, SECOND, fifo, flow, path, simulate};
+use crate::common::{MS, SECOND, fifo, flow, path, simulate};
 use dumbbell_sim::{Column, Output};
 use serde_json::{Value, json};
 

@@ -1,11 +1,9 @@
 //! XCP's router and senders together keep the promises of Katabi, Handley and Rohrs (SIGCOMM 2002).
 //! As there, packets have 1000 bytes and the buffer holds one bandwidth-delay product.
 
-mod common;
-
 use std::ops::ControlFlow;
 
-use common::{SECOND, fifo, flow, path, simulate};
+use crate::common::{SECOND, fifo, flow, path, simulate};
 use dumbbell_sim::{Column, Config, LinkSummary, NoCustomControllers, Output, run};
 use serde_json::{Value, json};
 
