@@ -28,8 +28,6 @@ DIFFERS = {
     "CoDel, one queue: prague 20 ms and reno 20 ms: ratio",
     "pie: prague 20 ms and reno 20 ms: ratio",
     "fall of capacity: PI2's highest delay over PIE's",
-    "application-limited flow at 10 Mbit/s: time with less than half of its demand, without",
-    "background traffic: least that both flows get together",
     "goodput latency, bic",
     # Nine in ten over ten runs; the quick mode's two are few.
     "rap, before the bottleneck moves: right decisions",

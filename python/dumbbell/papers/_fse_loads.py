@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from statistics import fmean
 from typing import Any
 
+from dumbbell.papers._fse_arithmetic import overflow_loss, sawtooth
 from dumbbell.papers._fse_runs import (
-    HALF_BDP,
-    PACKET_BYTES,
-    RATE_BPS,
     RTT_MS,
     SIMPLE,
     SLIDES,
@@ -33,6 +30,11 @@ _TRANSPORTS = ("rap", "tfrc")
 _SIMPLE_RTT_MS = 10
 _SIMPLE_QUEUE = 13
 """Packets: the bandwidth-delay product of 10 ms, as the slides say of it."""
+_FULL_FROM = 15
+"""Flows from which on the queue is full with and without the exchange."""
+_MOST = 20
+_SIMPLE_AXES = {"rap": 45.0, "tfrc": 14.0}
+"""Where the slides' axes of loss end, %."""
 
 
 def _loads(
@@ -94,7 +96,7 @@ def flows(pool: Executor, plan: Plan) -> Part:
                 max(_compared(rap, plan.flows, "flows", "loss (%)")),
             ),
             (
-                within("rap: use of the link by one flow", 100 * rap_use(), 0.03, unit="%",
+                within("rap: use of the link by one flow", 100 * sawtooth().use, 0.03, unit="%",
                        source="arithmetic of AIMD"),
                 one,
             ),
@@ -160,6 +162,15 @@ def queues(pool: Executor, plan: Plan) -> Part:
     return finish
 
 
+def _lost_if_all_back_off(flows: int) -> float:
+    """Loss with the simple algorithm over that without FSE where an overflow reaches all flows."""
+    coupled, alone = (
+        overflow_loss(flows, left, _SIMPLE_RTT_MS, _SIMPLE_QUEUE)
+        for left in ((1 - 1 / (2 * flows)) ** flows, 1 / 2)
+    )
+    return coupled / alone
+
+
 def simple(pool: Executor, plan: Plan) -> Part:
     setups = [
         (
@@ -180,19 +191,50 @@ def simple(pool: Executor, plan: Plan) -> Part:
         rows = wait()
         at = {(r["transport"], r["flows"], r["FSE"]): r for r in rows}
         source = f"{SLIDES}, slides 25 to 27"
-        judged = []
-        for value in ("queue (packets)", "loss (%)"):
-            ratios = [
-                at["rap", flows, "simple"][value] / at["rap", flows, "none"][value]
-                for flows in plan.simple_flows
-            ]
-            judged.append(
+
+        def over(transport: str, value: str, flows: int) -> float:
+            coupled, alone = (at[transport, flows, name][value] for name in ("simple", "none"))
+            return float(coupled / alone)
+
+        counts = plan.simple_flows
+        fewer = [n for n in counts if _lost_if_all_back_off(n) < 1]
+        judged = [
+            (
+                between(f"simple algorithm, {transport}, 13 packets, {min(chosen)} to "
+                        f"{max(chosen)} flows: {what} over that without FSE, least", low=1,
+                        source=source),
+                min(over(transport, value, n) for n in chosen),
+            )
+            for transport, what, value, chosen in (
+                ("rap", "queue", "queue (packets)", [n for n in counts if n < _FULL_FROM]),
+                ("rap", "loss", "loss (%)", [n for n in counts if n not in fewer]),
+                ("tfrc", "queue", "queue (packets)", [n for n in counts if n < _FULL_FROM]),
+                ("tfrc", "loss", "loss (%)", counts),
+            )
+        ]  # fmt: skip
+        judged.append(
+            (
+                between(f"simple algorithm, rap, 13 packets, {min(fewer)} to {max(fewer)} flows: "
+                        "loss over that without FSE, greatest", high=1,
+                        source="arithmetic of AIMD"),
+                max(over("rap", "loss (%)", n) for n in fewer),
+            )
+        )  # fmt: skip
+        if max(counts) == _MOST:
+            judged += [
                 (
-                    between(f"simple algorithm, rap, 13 packets: {value.split(' ')[0]} over that "
-                            "without FSE, least of all N", low=1, source=source),
-                    min(ratios),
+                    within(
+                        f"simple algorithm, {transport}, 13 packets: greatest loss (end of the "
+                        "slide's axis)",
+                        end,
+                        0.15,
+                        unit="%",
+                        source=source,
+                    ),
+                    max(at[transport, n, "simple"]["loss (%)"] for n in counts),
                 )
-            )  # fmt: skip
+                for transport, end in _SIMPLE_AXES.items()
+            ]
         left = {name: fmean(runs()) for name, runs in decreases.items()}
         judged += [
             (
@@ -209,20 +251,3 @@ def simple(pool: Executor, plan: Plan) -> Part:
         return judged, {"simple algorithm": rows}
 
     return finish
-
-
-def rap_use() -> float:
-    """Part of the link that one RAP flow uses.
-
-    Its rate grows by a packet in each round trip: by 1/R^2 packets a second in a second. Above the
-    capacity it fills the buffer of B packets in sqrt(2 B) R, and goes on for the round trip, queue
-    included, in which the loss becomes known. It halves, empties the queue, and grows back.
-    """
-    capacity = RATE_BPS / 8 / PACKET_BYTES
-    rtt = RTT_MS / 1000
-    slope = 1 / rtt**2
-    above = math.sqrt(2 * HALF_BDP / slope) + rtt + HALF_BDP / capacity
-    low = (capacity + slope * above) / 2
-    below = (capacity - low) / slope
-    carried = capacity * above + HALF_BDP + (low + capacity) / 2 * below
-    return carried / (capacity * (above + below))

@@ -28,6 +28,10 @@ UPDATED = {"algorithm": "conservative", "scale_increase": True}
 grows as one flow does."""
 SIMPLE = {"algorithm": "active"}
 
+_SPREAD = 0.5
+"""Of gaps. Coupled flows have exactly one rate: with equal gaps they would keep step for good, and
+the same ones would find a drop-tail queue full each time (Floyd and Jacobson 1992)."""
+
 SLIDES = "Islam, Welzl, Gjessing, Hayes, FSE slides"
 RTT_MS = 100
 
@@ -81,7 +85,7 @@ QUICK = Plan(
     units_ms=(10,),
     queues=(62, 180),
     queue_flows=(10,),
-    simple_flows=(5,),
+    simple_flows=(2, 10),
     capacities_mbit=(10,),
     priorities=(0.25, 1.0),
 )
@@ -115,7 +119,7 @@ class Setup:
                 "transport": self.transport,
                 "rtt": f"{rtt}ms",
                 "start": f"{draw.randrange(1, 1000)}ms",
-                "options": {"packet": f"{PACKET_BYTES}B"},
+                "options": {"packet": f"{PACKET_BYTES}B", "overhead": _SPREAD},
                 **({"traffic": self.limited[i]} if i in self.limited else {}),
             }
             for i, rtt in enumerate(self.rtts_ms)
@@ -204,11 +208,25 @@ def load_spread(loads: Sequence[Load]) -> dict[str, Spread]:
     }
 
 
-def starved(result: Result, demand_bps: float) -> float:
-    """Part of the time after the warm-up in which the first flow may not send what it needs."""
-    t, allowed = series(result, "flow_series", "flow-1", "t", "pacing_bps")
-    late = (t > result.config["warmup_ns"] / 1e9) & np.isfinite(allowed)
-    return float(np.mean(allowed[late] < demand_bps))
+@dataclass(frozen=True)
+class Allowed:
+    """The rate that the first flow may send at and what it needs, after the warm-up."""
+
+    below: float
+    """Part of the time in which it is less."""
+    least: float
+    """Of the need."""
+    back_offs: int
+
+
+def allowed(result: Result, demand_bps: float) -> Allowed:
+    t, rate = series(result, "flow_series", "flow-1", "t", "pacing_bps")
+    rate = rate[(t > result.config["warmup_ns"] / 1e9) & np.isfinite(rate)]
+    return Allowed(
+        below=float(np.mean(rate < demand_bps)),
+        least=float(rate.min() / demand_bps),
+        back_offs=int(np.sum(rate[1:] < 0.9 * rate[:-1])),
+    )
 
 
 def back_off(result: Result) -> float:

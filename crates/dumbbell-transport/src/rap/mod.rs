@@ -72,11 +72,11 @@ pub(crate) fn info() -> TransportInfo {
             ),
             ParamInfo::new(
                 "overhead",
-                "time",
+                "number",
                 0.0,
-                (0.0, 1e9),
-                "gaps are longer by a random time up to this, as by what hosts do beside (ns-2: 0); flows of \
-                 equal rates do not keep step then",
+                (0.0, 1.0),
+                "gaps between packets vary at random by so much of them, by half each way, as by what hosts do \
+                 beside; flows of equal rates do not keep step then (0; ns-2 adds a random time instead)",
             ),
             ParamInfo::flag(
                 "fine_grain",
@@ -109,7 +109,7 @@ pub(crate) fn build(parts: &Parts, ends: &Ends) -> Pair {
         alpha: options.number("alpha"),
         beta: options.number("beta"),
         threshold: options.number("dpthresh") / 100.0,
-        overhead: options.time("overhead") as f64 / 1e9,
+        overhead: options.number("overhead"),
         fine_grain: options.flag("fine_grain"),
         fast_gain: options.number("kfrtt"),
         slow_gain: options.number("kxrtt"),

@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) beta: f64,
     /// Part of the packets allowed.
     pub(super) threshold: f64,
-    /// Seconds.
+    /// Of a gap.
     pub(super) overhead: f64,
     pub(super) fine_grain: bool,
     pub(super) fast_gain: f64,
@@ -198,9 +198,9 @@ impl Sender {
             self.state = State::Resting;
         }
         self.gap_now = self.gap;
-        let wait = (self.gap * self.stretch()).clamp(LEAST_GAP, GREATEST_GAP);
-        let overhead = self.settings.overhead * self.random.uniform();
-        self.gap_end = now.saturating_add(nanos(wait + overhead));
+        let spread = 1.0 + self.settings.overhead * (self.random.uniform() - 0.5);
+        let wait = (self.gap * self.stretch() * spread).clamp(LEAST_GAP, GREATEST_GAP);
+        self.gap_end = now.saturating_add(nanos(wait));
     }
 
     fn on_loss(&mut self, now: Nanos) {
