@@ -28,6 +28,7 @@ DIFFERS = {
     "CoDel, one queue: prague 20 ms and reno 20 ms: ratio",
     "pie: prague 20 ms and reno 20 ms: ratio",
     "fall of capacity: PI2's highest delay over PIE's",
+    "simple algorithm, tfrc, 13 packets, 2 to 10 flows: queue over that without FSE, least",
     "goodput latency, bic",
     # Nine in ten over ten runs; the quick mode's two are few.
     "rap, before the bottleneck moves: right decisions",
