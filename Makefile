@@ -14,7 +14,7 @@ PACKAGE := $(shell find python -name '*.py' -o -name '*.pyi' -o -name '*.toml' -
 
 FUZZ_TIME ?= 5m
 
-.PHONY: demo test bench validate fuzz lint docs figures build constraints clean
+.PHONY: demo test test-rust test-python bench validate fuzz lint docs figures build constraints clean
 
 # The wheel that users get, installed with what it can show.
 build: $(VENV)/.built
@@ -27,7 +27,7 @@ $(VENV)/.python: constraints.txt
 
 $(VENV)/.built: $(VENV)/.python $(RUST) $(PACKAGE)
 	rm -rf dist
-	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
+	MAKEFLAGS= $(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out dist
 	$(PIP) install "$$(ls dist/*.whl)[frames,networks,plots,report,study]"
 	$(PIP) install --force-reinstall --no-deps dist/*.whl
 	touch $@
@@ -46,9 +46,16 @@ demo: build
 	$(BIN)/dumbbell report demo/home demo/cellular --out demo/report.html
 	@echo "The report is in $(CURDIR)/demo/report.html"
 
-test: build $(VENV)/.tools
-	cargo test --locked --workspace --exclude dumbbell-py
-	$(BIN)/python -m pytest tests
+# Both at once: most of the wheel's build, which tests of Python begin with, keeps one core busy. Without
+# MAKEFLAGS, cargo takes as many cores as there are, and not make's two.
+test:
+	$(MAKE) -j2 test-rust test-python
+
+test-rust:
+	MAKEFLAGS= cargo test --locked -q --workspace --exclude dumbbell-py
+
+test-python: build $(VENV)/.tools
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile tests
 	$(BIN)/python -m pytest --doctest-modules --pyargs dumbbell
 
 # How fast it is, on this machine. Other simulators are run beside it where DUMBBELL_PEERS_DIR names
