@@ -104,7 +104,11 @@ def changed(key: str, value: object) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize(("key", "value", "line"), WRONG, ids=[f"{k}={v}" for k, v, _ in WRONG])
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    WRONG,
+    ids=[f"{key}={'' if value is DELETE else value}" for key, value, _ in WRONG],
+)
 def test_one_line_says_key_value_and_what_was_expected(
     key: str, value: object, line: str, registry: Registry
 ) -> None:
