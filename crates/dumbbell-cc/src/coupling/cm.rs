@@ -8,7 +8,8 @@
 //! each has at least one segment.
 
 use super::CouplingInfo;
-use super::aggregate::{one_connection, one_connection_options};
+use super::aggregate::one_connection;
+use super::rules::one_connection_options;
 use super::window::Sharing;
 use crate::{ParamInfo, Params};
 

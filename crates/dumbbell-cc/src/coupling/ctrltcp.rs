@@ -9,7 +9,8 @@
 //! initial congestion window", ANRW 2016, keeps the ACK clock).
 
 use super::CouplingInfo;
-use super::aggregate::{Aggregate, Restart, Rules, Steers, burst_option, lend_option};
+use super::aggregate::Aggregate;
+use super::rules::{Restart, Rules, Steers, burst_option, lend_option};
 use super::window::Sharing;
 use crate::{ParamInfo, Params};
 

@@ -6,7 +6,8 @@
 //! (with `reno`), and is cut once for what is lost in it.
 
 use super::CouplingInfo;
-use super::aggregate::{one_connection, one_connection_options};
+use super::aggregate::one_connection;
+use super::rules::one_connection_options;
 use super::window::Sharing;
 use crate::Params;
 

@@ -7,7 +7,8 @@
 //! one member takes is a reconstruction, and an option.
 
 use super::CouplingInfo;
-use super::aggregate::{Aggregate, Restart, Rules, Steers, burst_option, lend_option};
+use super::aggregate::Aggregate;
+use super::rules::{Restart, Rules, Steers, burst_option, lend_option};
 use super::window::Sharing;
 use crate::{ParamInfo, Params};
 

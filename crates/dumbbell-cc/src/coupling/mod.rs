@@ -11,6 +11,7 @@ mod efcm;
 pub mod fse;
 mod fse_window;
 pub mod observe;
+mod rules;
 mod tcb;
 mod window;
 
