@@ -147,10 +147,11 @@ pub fn list() -> Vec<ControllerInfo> {
     CONTROLLERS.iter().map(|entry| (entry.info)()).collect()
 }
 
-/// A controller with checked parameters, to be built as often as connections open.
-pub struct Recipe {
+/// A controller with checked parameters, to be built as often as connections open. `C` is what is
+/// built; transports may have controllers of their own.
+pub struct Recipe<C: ?Sized = dyn Controller> {
     params: Params,
-    build: fn(&Params, u64) -> Box<dyn Controller>,
+    build: fn(&Params, u64) -> Box<C>,
 }
 
 impl Recipe {
@@ -161,8 +162,14 @@ impl Recipe {
     pub fn new(kind: &str, params: &Map<String, Value>) -> Result<Self, BuildError> {
         let entry = find(CONTROLLERS, |entry| entry.name, kind)
             .map_err(|hint| BuildError::UnknownKind { kind: kind.into(), hint })?;
-        let params = Params::check(entry.name, &(entry.info)().params, params)?;
-        Ok(Self { params, build: entry.build })
+        Ok(Self::of(Params::check(entry.name, &(entry.info)().params, params)?, entry.build))
+    }
+}
+
+impl<C: ?Sized> Recipe<C> {
+    /// What `build` makes of `params` and a seed.
+    pub fn of(params: Params, build: fn(&Params, u64) -> Box<C>) -> Self {
+        Self { params, build }
     }
 
     /// The parameters as the controller gets them, defaults filled in.
@@ -170,8 +177,8 @@ impl Recipe {
         self.params.all()
     }
 
-    /// A controller whose own random stream starts from `seed`.
-    pub fn build(&self, seed: u64) -> Box<dyn Controller> {
+    /// A controller whose own random stream, if it has one, starts from `seed`.
+    pub fn build(&self, seed: u64) -> Box<C> {
         (self.build)(&self.params, seed)
     }
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::flow::{Ends, Pair};
 use crate::plt;
 use crate::rap;
-use crate::rtp::controllers::MediaRecipe;
+use crate::rtp::controllers::{MediaRecipe, recipe as media_recipe};
 use crate::rtp::source::SourceConfig;
 use crate::rtp::transport as rtp;
 use crate::tfrc;
@@ -100,7 +100,7 @@ impl Recipe {
                 let default = Map::new();
                 let default = ControllerChoice { kind: "nada", params: &default };
                 let cc = cc.unwrap_or(default);
-                media = Some(MediaRecipe::new(cc.kind, cc.params)?);
+                media = Some(media_recipe(cc.kind, cc.params)?);
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! All controllers for media by name.
 
-use dumbbell_cc::{BuildError, ControllerInfo, ParamInfo, Params, find};
+use dumbbell_cc::{BuildError, ControllerInfo, ParamInfo, Params, Recipe, find};
 use dumbbell_queue::Nanos;
 use serde_json::{Map, Value};
 
@@ -25,41 +25,26 @@ pub fn list() -> Vec<ControllerInfo> {
 }
 
 /// A controller with checked parameters, to be built as often as flows begin.
-pub struct MediaRecipe {
-    params: Params,
-    build: fn(&Params, u64) -> Box<dyn MediaController>,
-}
+pub type MediaRecipe = Recipe<dyn MediaController>;
 
-impl MediaRecipe {
-    /// Check the parameters of the controller called `kind`: canonical numbers (ns, bytes, bit/s).
-    ///
-    /// # Errors
-    /// An unknown kind or parameter (with the nearest known name), or a value outside its range.
-    pub fn new(kind: &str, params: &Map<String, Value>) -> Result<Self, BuildError> {
-        let entry = find(CONTROLLERS, |entry| entry.name, kind)
-            .map_err(|hint| BuildError::UnknownKind { kind: kind.into(), hint })?;
-        let params = Params::check(entry.name, &(entry.info)().params, params)?;
-        let (least, most) = (params.number("min_rate"), params.number("max_rate"));
-        if least > most {
-            return Err(BuildError::Invalid {
-                kind: entry.name,
-                name: "min_rate",
-                value: least.to_string(),
-                expected: format!("a rate of at most max_rate ({most})"),
-            });
-        }
-        Ok(Self { params, build: entry.build })
+/// Check the parameters of the controller called `kind`: canonical numbers (ns, bytes, bit/s).
+///
+/// # Errors
+/// An unknown kind or parameter (with the nearest known name), or a value outside its range.
+pub fn recipe(kind: &str, params: &Map<String, Value>) -> Result<MediaRecipe, BuildError> {
+    let entry = find(CONTROLLERS, |entry| entry.name, kind)
+        .map_err(|hint| BuildError::UnknownKind { kind: kind.into(), hint })?;
+    let params = Params::check(entry.name, &(entry.info)().params, params)?;
+    let (least, most) = (params.number("min_rate"), params.number("max_rate"));
+    if least > most {
+        return Err(BuildError::Invalid {
+            kind: entry.name,
+            name: "min_rate",
+            value: least.to_string(),
+            expected: format!("a rate of at most max_rate ({most})"),
+        });
     }
-
-    /// The parameters as the controller gets them, defaults filled in.
-    pub fn params(&self) -> Map<String, Value> {
-        self.params.all()
-    }
-
-    /// A controller whose own random stream, if it has one, starts from `seed`.
-    pub fn build(&self, seed: u64) -> Box<dyn MediaController> {
-        (self.build)(&self.params, seed)
-    }
+    Ok(Recipe::of(params, entry.build))
 }
 
 const MS: Nanos = 1_000_000;
@@ -140,7 +125,7 @@ mod tests {
 
     fn message(kind: &str, given: &Value) -> String {
         let given = given.as_object().cloned().unwrap_or_default();
-        MediaRecipe::new(kind, &given).err().map_or_else(String::new, |error| error.to_string())
+        recipe(kind, &given).err().map_or_else(String::new, |error| error.to_string())
     }
 
     #[test]
@@ -173,7 +158,7 @@ mod tests {
         let names: Vec<_> = list().iter().map(|info| info.name).collect();
         assert_eq!(names, ["gcc", "nada", "scream"]);
         for name in names {
-            let recipe = MediaRecipe::new(name, &Map::new()).unwrap();
+            let recipe = recipe(name, &Map::new()).unwrap();
             let mut built = recipe.build(0);
             built.on_start(0);
             assert_eq!(built.name(), name);
@@ -186,7 +171,7 @@ mod tests {
     #[test]
     fn bounds_and_start() {
         for (kind, start) in [("gcc", 300e3), ("nada", 150e3), ("scream", 150e3)] {
-            let params = MediaRecipe::new(kind, &Map::new()).unwrap().params();
+            let params = recipe(kind, &Map::new()).unwrap().params();
             let rate = |name: &str| params[name].as_f64().unwrap();
             assert_eq!(
                 (rate("min_rate"), rate("max_rate"), rate("start_rate")),

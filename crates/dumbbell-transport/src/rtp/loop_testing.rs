@@ -7,7 +7,7 @@ use dumbbell_queue::{Ecn, Nanos};
 use serde_json::{Map, Value};
 
 use super::control::{Feedback, MediaController, PacketResult};
-use super::controllers::MediaRecipe;
+use super::controllers::recipe;
 
 pub(super) const MS: Nanos = 1_000_000;
 pub(super) const SECOND: Nanos = 1_000 * MS;
@@ -19,7 +19,7 @@ pub(super) fn controller(kind: &str, params: Value) -> Box<dyn MediaController> 
         Value::Object(map) => map,
         _ => Map::new(),
     };
-    MediaRecipe::new(kind, &params).unwrap_or_else(|error| panic!("{error}")).build(0)
+    recipe(kind, &params).unwrap_or_else(|error| panic!("{error}")).build(0)
 }
 
 struct Flow {
