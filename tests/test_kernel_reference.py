@@ -18,8 +18,9 @@ JUDGED = [
     for measure, _ in validation.judged(runs[0].spec)
 ]
 
-# All runs together take about a minute of processor time, at the first test that needs them.
-pytestmark = pytest.mark.timeout(600)
+# All runs together take about three minutes of processor time, at the first test that needs them,
+# and other tests may want the same cores.
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture(scope="session")

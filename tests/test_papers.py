@@ -30,6 +30,7 @@ DIFFERS = {
     "fall of capacity: PI2's highest delay over PIE's",
     "simple algorithm, tfrc, 13 packets, 2 to 10 flows: queue over that without FSE, least",
     "goodput latency, bic",
+    "nada at rest, 3 flows, 3.5 Mbit/s: queueing delay",
     # Nine in ten over ten runs; the quick mode's two are few.
     "rap, before the bottleneck moves: right decisions",
     "recovery latency, bic",
