@@ -101,9 +101,9 @@ fn common_options() -> Vec<ParamInfo> {
         ParamInfo::new(
             "strong_ack_every",
             "count",
-            1,
+            2,
             (1.0, 64.0),
-            "low-class packets that a strong ACK answers (reconstruction)",
+            "low-class packets that a strong ACK answers, or those of 5 ms (reconstruction: as TCP)",
         ),
     ]
 }

@@ -58,6 +58,8 @@ pub(super) struct Sender {
     low: Low,
     scheduler: Scheduler,
     detector: Option<Detector>,
+    /// The high class has data to send and no window, until something is heard or a timer ends.
+    high_waits: bool,
     /// The packet that a timeout of the high class asked for.
     ready: Option<Packet>,
     pace_next: Nanos,
@@ -79,6 +81,7 @@ impl Sender {
             config,
             ends,
             high,
+            high_waits: false,
             ready: None,
             pace_next: 0,
             wake: Nanos::MAX,
@@ -112,9 +115,15 @@ impl Sender {
 
     #[inline]
     fn poll_high(&mut self, now: Nanos) -> Option<Packet> {
+        if self.high_waits {
+            return None;
+        }
         let source = self.high_source(now);
         let (range, more) = (source.map(|s| s.1), source.is_some_and(|s| s.2));
-        let (packet, taken) = self.high.poll(now, range, more)?;
+        let Some((packet, taken)) = self.high.poll(now, range, more) else {
+            self.high_waits = source.is_some();
+            return None;
+        };
         match source {
             Some((HighSource::Lost, ..)) if taken => {
                 self.low.take_lost(End::First);
@@ -292,6 +301,7 @@ impl Sender {
     }
 
     fn on_report(&mut self, now: Nanos, packet: &Packet) {
+        self.high_waits = false;
         if let Some(data_ack) = self.high.on_ack(now, packet) {
             self.scheduler.on_ack(data_ack, None);
             self.rtt_sample = self.high.rtt_sample();
@@ -321,6 +331,7 @@ impl FlowSender for Sender {
     }
 
     fn truncate(&mut self) {
+        self.high_waits = false;
         self.scheduler.truncate();
     }
 
@@ -350,6 +361,7 @@ impl FlowSender for Sender {
     }
 
     fn on_timeout(&mut self, now: Nanos) {
+        self.high_waits = false;
         if self.wake <= now {
             self.wake = Nanos::MAX;
         }
