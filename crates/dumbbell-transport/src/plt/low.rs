@@ -5,7 +5,7 @@
 //! it means. A lost range waits in the retransmission buffer, which is in the order of the connection: the
 //! high class takes what the receiver waits for longest.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use dumbbell_queue::Nanos;
 
@@ -84,8 +84,8 @@ pub(super) struct Low {
     /// Of ids from `base` on.
     records: VecDeque<Record>,
     base: u64,
-    /// Lost ranges, by their place in the connection: start and id.
-    buffer: BTreeSet<(u64, u64)>,
+    /// Lost ranges in order of their place in the connection: start and id.
+    buffer: VecDeque<(u64, u64)>,
     outstanding: u64,
     outstanding_bytes: u64,
     window: f64,
@@ -121,7 +121,7 @@ impl Low {
             config,
             records: VecDeque::new(),
             base: 0,
-            buffer: BTreeSet::new(),
+            buffer: VecDeque::new(),
             outstanding: 0,
             outstanding_bytes: 0,
             highest: None,
@@ -196,15 +196,11 @@ impl Low {
 
     /// `packets` more may leave, if the window is no wider than `most`.
     #[inline]
-    pub(super) fn allows(&mut self, now: Nanos, packets: u64, most: f64) -> bool {
+    pub(super) fn allows(&self, now: Nanos, packets: u64, most: f64) -> bool {
         if self.parked {
             return packets == 1 && now >= self.probe_at;
         }
-        let wanted = (self.outstanding + packets) as f64;
-        if wanted > self.window {
-            self.full_before = self.next();
-        }
-        wanted <= self.window.min(most)
+        (self.outstanding + packets) as f64 <= self.window.min(most)
     }
 
     /// A packet leaves: its id. While parked, the next one follows after `rtt`.
@@ -215,6 +211,9 @@ impl Low {
         self.counts.sent += 1;
         self.outstanding += 1;
         self.outstanding_bytes += u64::from(range.len);
+        if (self.outstanding + 1) as f64 > self.window {
+            self.full_before = id + 1;
+        }
         if self.deadline == Nanos::MAX {
             self.deadline = now.saturating_add(self.rto());
         }
@@ -230,8 +229,8 @@ impl Low {
     pub(super) fn peek_lost(&mut self, which: End, acked: u64) -> Option<Range> {
         loop {
             let &(_, id) = match which {
-                End::First => self.buffer.first()?,
-                End::Last => self.buffer.last()?,
+                End::First => self.buffer.front()?,
+                End::Last => self.buffer.back()?,
             };
             if let Some(record) = self.record(id)
                 && record.state == State::Lost
@@ -246,8 +245,8 @@ impl Low {
     /// What [`Self::peek_lost`] has shown leaves the retransmission buffer.
     pub(super) fn take_lost(&mut self, which: End) {
         let taken = match which {
-            End::First => self.buffer.pop_first(),
-            End::Last => self.buffer.pop_last(),
+            End::First => self.buffer.pop_front(),
+            End::Last => self.buffer.pop_back(),
         };
         let Some((_, id)) = taken else { return };
         if let Some(record) = self.record(id)
@@ -381,13 +380,23 @@ impl Low {
         let (range, copy) = (record.range, record.copy);
         record.state = if copy { State::Over } else { State::Lost };
         if !copy {
-            self.buffer.insert((range.start, id));
+            self.keep((range.start, id));
         }
         self.outstanding -= 1;
         self.outstanding_bytes -= u64::from(range.len);
         self.counts.lost += 1;
         if id >= self.period.from {
             self.period.lost += 1;
+        }
+    }
+
+    /// Into the retransmission buffer; at its end but for what was lost before.
+    fn keep(&mut self, lost: (u64, u64)) {
+        if self.buffer.back().is_none_or(|&last| last < lost) {
+            self.buffer.push_back(lost);
+        } else {
+            let place = self.buffer.partition_point(|&other| other < lost);
+            self.buffer.insert(place, lost);
         }
     }
 

@@ -256,13 +256,13 @@ impl Sender {
                 return self.poll_train(now, class);
             }
         }
-        let (source, range) = self.low_source()?;
         if !self.low.allows(now, 1, self.most()) {
-            if self.low.is_parked() {
+            if self.low.is_parked() && self.low_source().is_some() {
                 self.wake = self.low.probe_at();
             }
             return None;
         }
+        let (source, range) = self.low_source()?;
         let allowance = self
             .scheduler
             .low_allowance(self.high.outstanding_bytes(), self.high.controller().cwnd());
