@@ -103,7 +103,7 @@ fn common_options() -> Vec<ParamInfo> {
             "count",
             2,
             (1.0, 64.0),
-            "low-class packets that a strong ACK answers, or those of 5 ms (reconstruction: as TCP)",
+            "low-class packets that a strong ACK answers, or those of 25 ms (reconstruction: as TCP)",
         ),
     ]
 }

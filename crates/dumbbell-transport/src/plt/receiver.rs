@@ -10,8 +10,8 @@ use crate::flow::{Ends, FlowReceiver};
 use crate::tcp::{Receiver as TcpReceiver, ReceiverConfig};
 use crate::{IntervalSet, Kind, Packet};
 
-/// A strong ACK waits for further packets so long at most.
-const DELAY: Nanos = 5_000_000;
+/// A strong ACK waits for further packets so long at most, as ACKs of QUIC do (max_ack_delay, RFC 9000).
+const DELAY: Nanos = 25_000_000;
 
 /// Packets of a probe train are marked in `aux[2]` of low-class packets.
 pub(super) fn probe_mark(class: Class) -> u64 {
