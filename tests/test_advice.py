@@ -40,6 +40,15 @@ def test_target_below_the_time_of_a_packet() -> None:
     assert prepare(scenario("fq_codel", rate="1Mbit")).warnings != []
 
 
+def test_priority_layers_without_priority() -> None:
+    """PLT's low class is an aggressive flow wherever the queue does not serve it last."""
+    (line,) = prepare(scenario("fifo", cc="reno", transport="plt")).warnings
+    assert "plt-reno-1: no queue on its way serves its low class after the rest (fifo)" in line
+    for queue, options in (("prio", {}), ("fifo", {"shutdown": "auto"})):
+        flow = {"cc": "reno", "transport": "plt", "options": options}
+        assert prepare(scenario(queue, **flow)).warnings == []
+
+
 def test_ecn_that_no_queue_answers() -> None:
     (line,) = prepare(scenario("fifo", cc="dctcp", count=3)).warnings
     assert line == "flow dctcp-1: dctcp uses ECN and no queue on its way marks (fifo)"

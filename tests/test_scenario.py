@@ -78,6 +78,7 @@ WRONG: list[tuple[str, object, str]] = [
     ("path.reverse.delay", "50ms", 'path.reverse.delay = "50ms": a base round-trip time below'),
     ("flows[0].from", "a", 'flows[0].from = "a": only a [topology] has nodes'),
     ("flows[0].transport", "udp", 'flows[0].cc = "cubic": udp has no congestion controller'),
+    ("flows[0].transport", "rap", 'flows[0].cc = "cubic": rap has no congestion controller'),
     ("path.changes[0].rtt", "5", 'path.changes[0].rtt = "5": expected a time with unit'),
     # shapes
     ("path", 5, "path = 5: expected a table"),

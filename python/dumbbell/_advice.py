@@ -15,6 +15,8 @@ _ALWAYS_MARK = frozenset({"step", "pi2", "dualpi2", "sfb", "cake"})
 _SCE = frozenset({"sce", "cnq", "lfq", "cake"})
 _ECN_SIGNALS = frozenset({"ecn", "ce-fraction", "sce"})
 _ROUTERS = frozenset({"xcp"})
+_DIFFSERV = frozenset({"prio", "htb", "wrr", "wfq", "drr", "diffserv", "cake"})
+"""Queues that may serve lower effort (RFC 8622) after the rest."""
 _DELAY_TARGETS = ("codel", "cobalt", "sce", "cnq", "lfq")
 """Parts of the names of queues whose target is compared with the time of a single packet."""
 
@@ -28,7 +30,8 @@ def warnings(config: Mapping[str, Any], registry: Registry) -> list[str]:
         transport = flow["transport"]
         # There may be hundreds of thousands, of which few differ in what is looked at.
         route = map(link_of, flow["route"])
-        kind = (transport.get("cc", {}).get("kind"), transport.get("ecn"), *route)
+        cc = transport.get("cc", {}).get("kind")
+        kind = (transport.get("transport"), cc, transport.get("ecn"), *route)
         if kind in kinds:
             continue
         kinds.add(kind)
@@ -61,12 +64,20 @@ def _of_flow(
 ) -> Iterator[tuple[str, str]]:
     """What it is about (once for all flows of a kind), and the line."""
     transport = flow["transport"]
-    entry = registry.controllers.get(transport.get("cc", {}).get("kind", ""))
-    if entry is None:
-        return
     way = [links[link_of(hop)] for hop in flow["route"]]
     route = [link["queue"] for link in way if link["capacity"]["kind"] != "unlimited"]
     kinds = ", ".join(queue["kind"] for queue in route)
+    detects = transport.get("options", {}).get("shutdown") == "auto"
+    served_last = not route or _has(route, _DIFFSERV, registry)
+    if transport.get("transport") == "plt" and not detects and not served_last:
+        yield (
+            "plt",
+            f"no queue on its way serves its low class after the rest ({kinds}); "
+            'options = { shutdown = "auto" } finds out and does without',
+        )
+    entry = registry.controllers.get(transport.get("cc", {}).get("kind", ""))
+    if entry is None:
+        return
     if route and "feedback" in entry.signals and not _has(route, _ROUTERS, registry):
         yield (
             f"{entry.name} alone",

@@ -299,9 +299,9 @@ class Flow(Model):
         return self
 
     def _check_other(self) -> None:
-        if not self.controller and (self.cc or self.params):
+        if self.transport not in _CONTROLLERS and (self.cc or self.params):
             key = "cc" if self.cc else "params"
-            fail(f"{self.transport} has no congestion controller", key)
+            fail(f"{self.transport} has no congestion controller", key, value=getattr(self, key))
         if isinstance(self.traffic, Users | RequestResponse):
             fail(f'traffic of kind "{self.traffic.kind}" needs transport = "tcp"', "traffic")
         media = self.traffic is None or isinstance(self.traffic, Bulk | Video | Content | Audio)

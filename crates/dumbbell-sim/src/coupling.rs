@@ -409,7 +409,9 @@ fn check_member(entry: &Entry, config: &Config, sharing: &Sharing) -> Result<(),
         .is_some_and(|transport| transport.build(&Ends::default()).sender.coupled().is_some());
     let mixed = config.kind == coupling::FSE_WINDOW;
     let expected = match sharing {
-        Sharing::Rates(..) if !rate => "a transport whose rate can be set",
+        Sharing::Rates(..) if !rate => {
+            "a transport whose rate can be set: rap, tfrc or rtp (fse-window has tcp as well)"
+        }
         Sharing::Windows(_) if mixed && entry.tcp().is_none() && !rate => {
             "transport tcp, or one whose rate can be set"
         }
