@@ -45,7 +45,7 @@ def test_priority_layers_without_priority() -> None:
     (line,) = prepare(scenario("fifo", cc="reno", transport="plt")).warnings
     assert "plt-reno-1: no queue on its way serves its low class after the rest (fifo)" in line
     for queue, options in (("prio", {}), ("fifo", {"shutdown": "auto"})):
-        flow = {"cc": "reno", "transport": "plt", "options": options}
+        flow: dict[str, Any] = {"cc": "reno", "transport": "plt", "options": options}
         assert prepare(scenario(queue, **flow)).warnings == []
 
 

@@ -21,6 +21,7 @@ from dumbbell._plots import (
 )
 from dumbbell._plots_data import by_name, columns, decimate, number
 from dumbbell._plots_panels import COLOURS, flow_styles, time_panels
+from dumbbell._report_plotly import time_figure
 from synthetic_result import RATE_BPS, synthetic_result
 
 
@@ -48,6 +49,18 @@ def test_lines_are_the_tables_numbers() -> None:
     assert lines["capacity"].get_ydata() == pytest.approx(RATE_BPS / 1e6)
     assert lines["cubic-1"].get_color() != lines["bbr-2"].get_color()
     assert lines["cubic-1"].get_linestyle() != lines["bbr-2"].get_linestyle()
+
+
+def test_data_that_a_repair_releases_at_once_does_not_flatten_the_rest() -> None:
+    """No flow is faster than the link; in-order delivery may hand over seconds of data at once."""
+    burst = time_panels(synthetic_result(shares=(0.3, 10.0)))[0]
+    assert burst.top == 1.25 * RATE_BPS / 1e6
+    assert "goes beyond the axis" in burst.reading
+    drawn = time_series_figure(synthetic_result(shares=(0.3, 10.0))).axes[0]
+    assert drawn.get_ylim() == (0, burst.top)
+    figure = time_figure([burst], 0.0, 900)
+    assert figure["layout"]["yaxis"]["range"] == [0, burst.top]
+    assert time_panels(synthetic_result(shares=(0.3, 1.4)))[0].top is None
 
 
 def test_the_legend_is_outside_the_axes_and_names_each_line_once() -> None:

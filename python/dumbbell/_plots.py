@@ -102,7 +102,7 @@ def time_series_figure(result: ResultLike) -> Figure:
     warmup = warmup_s(result.summary)
     for ax, panel in zip(axes[:, 0], panels, strict=True):
         _draw(ax, panel)
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, panel.top)
         if warmup > 0:
             ax.axvspan(0, warmup, color="#EEEEEE", zorder=0, label="warm-up")
         if ax is not axes[-1, 0]:

@@ -27,6 +27,9 @@ TIME_AXIS = "time (s)"
 _MANY_FLOWS = 8
 _MOST_LINKS = 4
 _SMALL_FLOW = 5.0
+# Of the highest capacity: more is data that a repair releases at once, and would flatten the rest.
+_BURST = 2.0
+_TOP = 1.25
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Panel:
     points: bool = False
     x_log: bool = False
     y_log: bool = False
+    top: float | None = None
+    """Where the y axis ends, if not above the highest point."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def time_panels(result: ResultLike) -> list[Panel]:
         :_MOST_LINKS
     ]
     panels = [
-        _goodput(flow_series, link_series, styles),
+        _goodput(flow_series, columns(result, "link_series"), link_series, styles),
         _panel(
             "cwnd",
             "Congestion window",
@@ -222,7 +227,7 @@ def completion_panel(result: ResultLike) -> Panel | None:
 
 
 def _panel(
-    key: str, title: str, x_label: str, y_label: str, reading: str, lines: list[Line], **flags: bool
+    key: str, title: str, x_label: str, y_label: str, reading: str, lines: list[Line], **flags: Any
 ) -> Panel | None:
     shown = tuple(line for line in lines if line.x.size and np.isfinite(line.y).any())
     return Panel(key, title, x_label, y_label, reading, shown, **flags) if shown else None
@@ -230,6 +235,7 @@ def _panel(
 
 def _goodput(
     flow_series: list[tuple[str, Columns]],
+    all_links: Columns,
     link_series: list[tuple[str, Columns]],
     styles: dict[str, Style],
 ) -> Panel | None:
@@ -242,12 +248,28 @@ def _goodput(
         lines.append(Line("capacity", link_series[0][1]["t"], capacity, CAPACITY_COLOUR, "dot"))
         reading += " The dotted line is the first link's capacity: what lies below it is unused."
     highest = max((float(np.nanmax(line.y, initial=0.0)) for line in lines), default=0.0)
+    fastest = float(np.nanmax(all_links.get("capacity_bps", capacity), initial=0.0))
+    top = None
+    if 0 < _BURST * fastest < highest:
+        top = highest = _TOP * fastest
+        reading += (
+            " What goes beyond the axis came earlier and is handed over at once when a gap before "
+            "it is filled."
+        )
     scale, unit = _rate_unit(highest)
     scaled = [
         Line(line.label, line.x, line.y / scale, line.colour, line.dash, line.thin)
         for line in lines
     ]
-    return _panel("goodput", "Goodput", TIME_AXIS, f"goodput ({unit})", reading, scaled)
+    return _panel(
+        "goodput",
+        "Goodput",
+        TIME_AXIS,
+        f"goodput ({unit})",
+        reading,
+        scaled,
+        top=top and top / scale,
+    )
 
 
 def _rate_unit(highest_bps: float) -> tuple[float, str]:

@@ -44,6 +44,8 @@ def time_figure(panels: Sequence[Panel], warmup_s: float, pixels: int) -> Figure
             "domain": [max(0.0, round(top - share + _GAP, 4)), round(top, 4)],
             "rangemode": "tozero",
         }
+        if panel.top is not None:
+            layout[f"yaxis{name}"]["range"] = [0, panel.top]
         for line in panel.lines:
             traces.append(
                 _trace(line, panel, pixels)
