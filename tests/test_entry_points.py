@@ -14,7 +14,13 @@ from dumbbell._cli import run_command
 from dumbbell._plugins import GROUP, plugins
 
 MODULE = '''
-from dumbbell import CongestionControl
+from dumbbell import CongestionControl, MediaControl
+
+
+class Slow(MediaControl):
+    """Video at a constant rate."""
+
+    target_rate = 2e5
 
 
 class Quarter(CongestionControl):
@@ -146,3 +152,15 @@ def test_a_misspelt_name_gets_the_nearest(install: Install) -> None:
     install("quarter", quarter="quarter_cc:Quarter")
     with pytest.raises(dumbbell.ScenarioError, match='did you mean "quarter"'):
         run("quartr")
+
+
+def test_transports_beside_tcp_run_beside_it(install: Install) -> None:
+    """Flows without a controller, and those with one for media, are none of its business."""
+    install("quarter", quarter="quarter_cc:Quarter", slow="quarter_cc:Slow")
+    for transport, cc in (("rap", None), ("rtp", None), ("rtp", "gcc"), ("rtp", "slow")):
+        flow = {"transport": transport} | ({"cc": cc} if cc else {})
+        result = dumbbell.run(
+            {"duration": "2s", "path": {"rate": "20Mbit", "rtt": "40ms"}, "flows": [flow]}
+        )
+        assert result.summary["flows"][0]["goodput_bps"] > 0
+    assert result.to_polars("controller_series").filter(name="target_bps")["value"].max() == 2e5

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dumbbell._run import run
     from dumbbell._scenario import Scenario
     from dumbbell.control import CongestionControl
+    from dumbbell.media import MediaControl
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ __all__ = [
     "ControllerError",
     "DumbbellError",
     "InvariantError",
+    "MediaControl",
     "MissingExtraError",
     "Result",
     "ResultError",
@@ -65,6 +67,7 @@ _HOMES = {
     "dumbbell._run": ("run",),
     "dumbbell._scenario": ("Scenario",),
     "dumbbell.control": ("CongestionControl",),
+    "dumbbell.media": ("MediaControl",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -3,6 +3,7 @@ from typing import Any, Literal, final
 
 from dumbbell.compiled import CompiledControl
 from dumbbell.control import CongestionControl
+from dumbbell.media import MediaControl
 
 __all__ = [
     "Ack",
@@ -11,6 +12,8 @@ __all__ = [
     "ControllerError",
     "IdleRestart",
     "InvariantError",
+    "MediaFeedback",
+    "PacketResult",
     "RateSample",
     "Rto",
     "RunResult",
@@ -59,7 +62,9 @@ class RunResult:
 
 def run(
     config_json: str,
-    controllers: Mapping[str, Callable[[dict[str, Any]], CongestionControl | CompiledControl]]
+    controllers: Mapping[
+        str, Callable[[dict[str, Any]], CongestionControl | CompiledControl | MediaControl]
+    ]
     | None = None,
     progress: Callable[[float, int], bool | None] | None = None,
 ) -> RunResult: ...
@@ -216,3 +221,33 @@ class IdleRestart:
     def restart_window(self) -> int | None: ...
     @property
     def delivered(self) -> int: ...
+
+@final
+class PacketResult:
+    @property
+    def seq(self) -> int: ...
+    @property
+    def sent(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def arrival(self) -> int | None: ...
+    @property
+    def ce(self) -> bool: ...
+
+@final
+class MediaFeedback:
+    @property
+    def now(self) -> int: ...
+    @property
+    def results(self) -> list[PacketResult]: ...
+    @property
+    def rtt(self) -> int: ...
+    @property
+    def srtt(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def queued(self) -> int: ...
+    @property
+    def queue_delay(self) -> int: ...

@@ -18,16 +18,18 @@ from dumbbell._errors import UsageError
 from dumbbell._registry import Entry, Param, builtin
 from dumbbell.compiled import CompiledControl
 from dumbbell.control import CongestionControl
+from dumbbell.media import MediaControl
 
 GROUP = "dumbbell.controllers"
 
-ControllerClass = type[CongestionControl] | type[CompiledControl]
-ControllerFactory = Callable[[dict[str, Any]], CongestionControl | CompiledControl]
+Control = CongestionControl | CompiledControl | MediaControl
+ControllerClass = type[CongestionControl] | type[CompiledControl] | type[MediaControl]
+ControllerFactory = Callable[[dict[str, Any]], Control]
 
 
 def is_controller_class(value: object) -> TypeGuard[ControllerClass]:
-    """Whether `value` is a subclass of one of the two base classes."""
-    return isinstance(value, type) and issubclass(value, CongestionControl | CompiledControl)
+    """Whether `value` is a subclass of one of the base classes."""
+    return isinstance(value, type) and issubclass(value, Control)
 
 
 class Factory:
@@ -36,11 +38,11 @@ class Factory:
     `compiled` tells the engine that it may release the interpreter's lock.
     """
 
-    def __init__(self, controller: Callable[..., CongestionControl | CompiledControl]) -> None:
+    def __init__(self, controller: Callable[..., Control]) -> None:
         self.controller = controller
         self.compiled = bool(getattr(controller, "compiled", False))
 
-    def __call__(self, params: dict[str, Any]) -> CongestionControl | CompiledControl:
+    def __call__(self, params: dict[str, Any]) -> Control:
         return self.controller(**params)
 
 
@@ -65,7 +67,8 @@ class Plugin:
             raise UsageError(f"{where}: cannot be loaded: {reason}") from error
         if not is_controller_class(found):
             raise UsageError(
-                f"{where}: expected a subclass of CongestionControl or CompiledControl, "
+                f"{where}: expected a subclass of CongestionControl, CompiledControl or "
+                f"MediaControl, "
                 f"got {getattr(found, '__name__', repr(found))}"
             )
         return found
@@ -95,7 +98,7 @@ def plugins() -> dict[str, Plugin]:
 def _plugin(name: str, points: list[EntryPoint]) -> Plugin:
     packages = sorted({_package(point) for point in points})
     problem = ""
-    if name in builtin().controllers:
+    if name in builtin().controllers or name in builtin().media:
         problem = "refused: a built-in controller has that name"
     elif len({point.value for point in points}) > 1:
         problem = "refused: the name is registered more than once"
@@ -119,7 +122,8 @@ def listing() -> tuple[list[Entry], list[str]]:
 
 def _params(controller: ControllerClass) -> list[Param]:
     """Attributes that a scenario may set: plain values that the class declares beyond its base."""
-    base = CompiledControl if issubclass(controller, CompiledControl) else CongestionControl
+    bases = (CompiledControl, CongestionControl, MediaControl)
+    base = next(base for base in bases if issubclass(controller, base))
     names: dict[str, None] = {}
     for cls in reversed(controller.__mro__):
         if cls is not base and issubclass(cls, base):

@@ -147,9 +147,9 @@ class Registry:
         params_key: str,
     ) -> dict[str, Any]:
         """As `canonical_controller`, of a transport that may carry media. Raises ScenarioError."""
-        if self.transports[transport].controllers != "media":
+        if self.transports[transport].controllers != "media" or kind in self.custom:
             return self.canonical_controller(kind, params, key=key, params_key=params_key)
-        entry = _find(self.media, "controller", kind, key, frozenset())
+        entry = _find(self.media, "controller", kind, key, self.custom)
         return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
 
     def canonical_queue(

@@ -74,8 +74,9 @@ def run(
 
     `scenario` is a Scenario, a dictionary of the same shape, the path of a TOML file,
     "preset:NAME", or a result (or its directory), which runs again exactly as it did.
-    `controllers` maps further names for `cc` to classes of controllers (CongestionControl or
-    dumbbell.compiled.CompiledControl), or to callables that take the parameters and return one.
+    `controllers` maps further names for `cc` to classes of controllers (CongestionControl,
+    dumbbell.compiled.CompiledControl or, for media, MediaControl), or to callables that take the
+    parameters and return one.
 
     Raises ScenarioError for a wrong scenario, UsageError for wrong arguments, BackendError where
     the backend cannot run, ControllerError if a controller written in Python failed (its `partial`
@@ -209,8 +210,9 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
     found: dict[str, ControllerFactory] = {
         name: Factory(make) if isinstance(make, type) else make for name, make in given.items()
     }
+    known = {*builtin().controllers, *builtin().media}
     for key, name in _named_controllers(scenario):
-        if name in found or name in builtin().controllers:
+        if name in found or name in known:
             continue
         if name.startswith(_PYTHON):
             found[name] = Factory(_import_controller(name, key, scenario))
@@ -222,7 +224,7 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
                     file=scenario.file, key=key, value=name, expected=str(error)
                 ) from error.__cause__
         elif plugins():
-            names = [*builtin().controllers, *given, *plugins()]
+            names = [*builtin().controllers, *builtin().media, *given, *plugins()]
             raise ScenarioError(
                 file=scenario.file,
                 key=key,
@@ -234,7 +236,8 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
 
 def _named_controllers(scenario: Scenario) -> list[tuple[str, str]]:
     """Keys and names of the controllers that a scenario uses."""
-    found = [(f"flows[{i}].cc", flow.controller) for i, flow in enumerate(scenario.flows)]
+    flows = enumerate(scenario.flows)
+    found = [(f"flows[{i}].cc", flow.controller) for i, flow in flows if flow.controller]
     if scenario.mesonet is not None:
         found += scenario.mesonet.controllers
     return found
@@ -256,7 +259,8 @@ def _import_controller(name: str, key: str, scenario: Scenario) -> ControllerCla
     found = getattr(module, class_name, None)
     if not is_controller_class(found):
         raise wrong(
-            f"expected a subclass of CongestionControl or CompiledControl in module {module_name}"
+            "expected a subclass of CongestionControl, CompiledControl or MediaControl in module "
+            f"{module_name}"
         )
     return found
 

@@ -19,6 +19,14 @@ EcnMode = Literal["off", "classic", "ce-state", "accurate", "l4s", "sce"]
 these with ECT(1) (RFC 9331), or SCE with ESCE feedback (draft-grimes-tcpm-tcpsce)."""
 
 
+def set_params(controller: object, params: dict[str, Any]) -> None:
+    """Make parameters attributes. Raises TypeError for one that the class does not have."""
+    for name, value in params.items():
+        if not hasattr(type(controller), name):
+            raise TypeError(f"{type(controller).__name__} has no parameter {name!r}")
+        setattr(controller, name, value)
+
+
 class CongestionControl:
     """Base class of controllers written in Python.
 
@@ -68,10 +76,7 @@ class CongestionControl:
 
         Raises TypeError for a parameter that is no attribute of the class.
         """
-        for name, value in params.items():
-            if not hasattr(type(self), name):
-                raise TypeError(f"{type(self).__name__} has no parameter {name!r}")
-            setattr(self, name, value)
+        set_params(self, params)
 
     def on_start(self, event: Start) -> None:
         """Take note that the connection may send."""

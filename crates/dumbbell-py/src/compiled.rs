@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::attributes::{self, Attributes};
-use crate::controller::{Cause, keep, remember, traceback};
 use crate::error::to_json;
 use crate::ffi::{Callback, Functions};
+use crate::instance::{Cause, keep, remember, traceback};
 use crate::layout::{self, CWND, PACING_RATE, PRIOR_CWND, PRIOR_SSTHRESH, SSTHRESH, STATE};
 
 /// Windows from here on are not whole numbers of bytes any more.

@@ -1,100 +1,20 @@
-//! Controllers written in Python, as the engine sees them.
-
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+//! Congestion controllers written in Python, as the engine sees them.
 
 use dumbbell_cc as cc;
-use dumbbell_sim::CustomControllers;
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
-use serde_json::{Map, Value};
+use pyo3::types::{PyFloat, PyInt};
 
 use crate::attributes::{self, Attributes};
-use crate::compiled::CompiledController;
 use crate::event;
-
-/// Phase names are kept for the life of the process, so a run may not invent them without end.
-const MAX_NAMES: usize = 1024;
-
-/// The exception that ended a run, shared by the controllers of that run.
-pub(crate) type Cause = Arc<Mutex<Option<PyErr>>>;
-
-/// Callables by name.
-pub(crate) struct PythonControllers {
-    factories: Py<PyDict>,
-    cause: Cause,
-}
-
-impl PythonControllers {
-    pub(crate) fn new(py: Python<'_>, mapping: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let factories = PyDict::new(py);
-        if let Some(mapping) = mapping {
-            factories.update(mapping.cast()?)?;
-        }
-        Ok(Self { factories: factories.unbind(), cause: Cause::default() })
-    }
-
-    /// Names of those whose code runs in the interpreter: all but the compiled ones.
-    pub(crate) fn interpreted(&self, py: Python<'_>) -> PyResult<HashSet<String>> {
-        let mut names = HashSet::new();
-        for (name, factory) in self.factories.bind(py) {
-            let compiled = factory.getattr_opt(intern!(py, "compiled"))?;
-            if !compiled.map_or(Ok(false), |compiled| compiled.is_truthy())? {
-                names.insert(name.extract()?);
-            }
-        }
-        Ok(names)
-    }
-
-    pub(crate) fn take_cause(&self) -> Option<PyErr> {
-        self.cause.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn make(
-        &self,
-        factory: &Bound<'_, PyAny>,
-        kind: &str,
-        params: &Map<String, Value>,
-        seed: u64,
-    ) -> PyResult<Box<dyn cc::Controller>> {
-        let py = factory.py();
-        let text = Value::Object(params.clone()).to_string();
-        let params = py.import(intern!(py, "json"))?.call_method1(intern!(py, "loads"), (text,))?;
-        let instance = factory.call1((params,))?;
-        let cause = Arc::clone(&self.cause);
-        let compiled = instance.getattr_opt(intern!(py, "compiled"))?;
-        if compiled.is_some_and(|compiled| compiled.is_truthy().unwrap_or(false)) {
-            return Ok(Box::new(CompiledController::new(&instance, kind, seed, cause)?));
-        }
-        Ok(Box::new(PythonController::new(instance, kind, seed, cause)?))
-    }
-}
-
-impl CustomControllers for PythonControllers {
-    fn build(
-        &self,
-        kind: &str,
-        params: &Map<String, Value>,
-        seed: u64,
-    ) -> Option<Result<Box<dyn cc::Controller>, String>> {
-        Python::attach(|py| {
-            let factory = self.factories.bind(py).get_item(kind).ok().flatten()?;
-            Some(match self.make(&factory, kind, params, seed) {
-                Ok(controller) => Ok(controller),
-                Err(error) => Err(error.to_string()),
-            })
-        })
-    }
-}
+use crate::instance::{Cause, Instance, keep, number, overridden};
 
 /// Adapter of one instance.
-struct PythonController {
+pub(crate) struct PythonController {
     name: &'static str,
-    instance: Py<PyAny>,
+    instance: Instance,
     methods: Methods,
     /// Values of the instance's attributes after the last call.
     cwnd: u64,
@@ -103,10 +23,6 @@ struct PythonController {
     /// For the name of the phase where the instance gives none.
     state: cc::CaState,
     attributes: Attributes,
-    recorded: Vec<(&'static str, Py<PyString>)>,
-    /// Traceback of the exception that ends the run.
-    error: RefCell<Option<String>>,
-    cause: Cause,
 }
 
 /// Bound methods, looked up once. Those that do nothing unless overridden are left out then.
@@ -122,7 +38,12 @@ struct Methods {
 }
 
 impl PythonController {
-    fn new(instance: Bound<'_, PyAny>, kind: &str, seed: u64, cause: Cause) -> PyResult<Self> {
+    pub(crate) fn new(
+        instance: Bound<'_, PyAny>,
+        kind: &str,
+        seed: u64,
+        cause: Cause,
+    ) -> PyResult<Self> {
         let py = instance.py();
         let base = py.import(intern!(py, "dumbbell.control"))?.getattr("CongestionControl")?;
         if !instance.is_instance(&base)? {
@@ -131,12 +52,7 @@ impl PythonController {
                 instance.get_type().name()?
             )));
         }
-        instance.setattr(intern!(py, "seed"), seed)?;
-        let class = instance.get_type();
-        let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
-            let overridden = !class.getattr(name)?.is(&base.getattr(name)?);
-            Ok(if overridden { Some(instance.getattr(name)?.unbind()) } else { None })
-        };
+        let method = |name: &str| overridden(&instance, &base, name);
         Ok(Self {
             name: keep(kind)?,
             methods: Methods {
@@ -154,10 +70,7 @@ impl PythonController {
             pacing_rate: None,
             state: cc::CaState::Open,
             attributes: attributes::read(&instance)?,
-            recorded: recorded(&instance)?,
-            instance: instance.unbind(),
-            error: RefCell::new(None),
-            cause,
+            instance: Instance::new(instance, seed, cause)?,
         })
     }
 
@@ -169,12 +82,12 @@ impl PythonController {
         let Some(method) = pick(&self.methods) else {
             return;
         };
-        if self.error.borrow().is_some() {
+        if self.instance.has_failed() {
             return;
         }
         let outcome = Python::attach(|py| {
             method.bind(py).call1(arguments)?;
-            let instance = self.instance.bind(py);
+            let instance = self.instance.object.bind(py);
             Ok((
                 window(&instance.getattr(intern!(py, "cwnd"))?, "cwnd")?,
                 threshold(&instance.getattr(intern!(py, "ssthresh"))?)?,
@@ -187,37 +100,23 @@ impl PythonController {
                 self.ssthresh = ssthresh;
                 self.pacing_rate = pacing_rate;
             }
-            Err(error) => self.fail(error),
+            Err(error) => self.instance.fail(error),
         }
     }
 
     /// Remembers the window for `on_undo` of the base class.
     fn save_window(&self) {
         let saved = Python::attach(|py| -> PyResult<()> {
-            let instance = self.instance.bind(py);
+            let instance = self.instance.object.bind(py);
             let cwnd = instance.getattr(intern!(py, "cwnd"))?;
             instance.setattr(intern!(py, "prior_cwnd"), cwnd)?;
             let ssthresh = instance.getattr(intern!(py, "ssthresh"))?;
             instance.setattr(intern!(py, "prior_ssthresh"), ssthresh)
         });
         if let Err(error) = saved {
-            self.fail(error);
+            self.instance.fail(error);
         }
     }
-
-    /// The first exception counts.
-    fn fail(&self, error: PyErr) {
-        let mut text = self.error.borrow_mut();
-        if text.is_none() {
-            *text = Some(Python::attach(|py| traceback(py, &error)));
-            remember(&self.cause, error);
-        }
-    }
-}
-
-/// Keeps the exception that ends a run for its caller; the first one counts.
-pub(crate) fn remember(cause: &Cause, error: PyErr) {
-    cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
 }
 
 impl cc::Controller for PythonController {
@@ -228,10 +127,10 @@ impl cc::Controller for PythonController {
     fn on_start(&mut self, event: &cc::Start) {
         self.cwnd = event.initial_window;
         let set = Python::attach(|py| {
-            self.instance.bind(py).setattr(intern!(py, "cwnd"), event.initial_window)
+            self.instance.object.bind(py).setattr(intern!(py, "cwnd"), event.initial_window)
         });
         if let Err(error) = set {
-            self.fail(error);
+            self.instance.fail(error);
         }
         self.call(|methods| &methods.on_start, (event::Start(*event),));
     }
@@ -309,14 +208,8 @@ impl cc::Controller for PythonController {
     }
 
     fn phase(&self) -> &'static str {
-        let phase = Python::attach(|py| -> PyResult<Option<&'static str>> {
-            let phase = self.instance.bind(py).getattr(intern!(py, "phase"))?;
-            phase.extract::<Option<String>>()?.map(|phase| keep(&phase)).transpose()
-        });
-        match phase {
-            Ok(Some(phase)) => return phase,
-            Ok(None) => {}
-            Err(error) => self.fail(error),
+        if let Some(phase) = self.instance.phase() {
+            return phase;
         }
         match self.state {
             cc::CaState::Recovery => "recovery",
@@ -327,33 +220,12 @@ impl cc::Controller for PythonController {
     }
 
     fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
-        if self.recorded.is_empty() {
-            return;
-        }
-        Python::attach(|py| {
-            for (name, attribute) in &self.recorded {
-                let value = self.instance.bind(py).getattr(attribute.bind(py));
-                match value.and_then(|value| value.extract::<f64>()) {
-                    Ok(value) => out(name, value),
-                    Err(error) => self.fail(error),
-                }
-            }
-        });
+        self.instance.record(out);
     }
 
     fn take_error(&mut self) -> Option<String> {
-        self.error.get_mut().take()
+        self.instance.take_error()
     }
-}
-
-pub(crate) fn traceback(py: Python<'_>, error: &PyErr) -> String {
-    let value = error.value(py);
-    let formatted = value
-        // Python 3.11 keeps the traceback beside the exception until it is raised again.
-        .setattr("__traceback__", error.traceback(py))
-        .and_then(|()| py.import("traceback")?.call_method1("format_exception", (value,)))
-        .and_then(|lines| lines.extract::<Vec<String>>());
-    formatted.map_or_else(|_| error.to_string(), |lines| lines.concat().trim_end().to_owned())
 }
 
 /// A positive number of bytes; a fraction of a byte does not count yet.
@@ -390,37 +262,4 @@ fn pacing(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
             value.repr()?
         ))),
     }
-}
-
-/// Python's truth values are integers too, but never meant as one here.
-fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
-    if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
-}
-
-fn recorded(instance: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, Py<PyString>)>> {
-    let record = instance.getattr("record")?;
-    let names: Vec<String> = record.extract().map_err(|_| {
-        PyTypeError::new_err("record must be a tuple of attribute names, such as ('alpha', 'beta')")
-    })?;
-    names
-        .iter()
-        .map(|name| Ok((keep(name)?, PyString::intern(instance.py(), name).unbind())))
-        .collect()
-}
-
-/// The engine names things by `&'static str`: each distinct name is kept once.
-pub(crate) fn keep(name: &str) -> PyResult<&'static str> {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name) {
-        return Ok(known);
-    }
-    if names.len() >= MAX_NAMES {
-        return Err(PyValueError::new_err(format!(
-            "more than {MAX_NAMES} different names of phases and recorded attributes"
-        )));
-    }
-    let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    names.insert(kept);
-    Ok(kept)
 }

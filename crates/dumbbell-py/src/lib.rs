@@ -4,10 +4,13 @@
 mod attributes;
 mod compiled;
 mod controller;
+mod custom;
 mod error;
 mod event;
 mod ffi;
+mod instance;
 mod layout;
+mod media;
 mod run;
 mod table;
 
@@ -20,6 +23,8 @@ mod _core {
     use super::error::{ConfigError, ControllerError, InvariantError};
     #[pymodule_export]
     use super::event::{Ack, Congestion, IdleRestart, RateSample, Rto, Start, Undo};
+    #[pymodule_export]
+    use super::media::{MediaFeedback, PacketResult};
     #[pymodule_export]
     use super::run::{RunResult, run};
     #[pymodule_export]

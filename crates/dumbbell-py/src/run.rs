@@ -10,7 +10,7 @@ use dumbbell_sim::{Config, Output, Progress, RunError, Summary};
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt};
 use pyo3::prelude::*;
 
-use crate::controller::PythonControllers;
+use crate::custom::PythonControllers;
 use crate::error::{config_error, from_run_error, to_json};
 use crate::table::{Table, arrow_error, record_batch};
 
@@ -60,7 +60,8 @@ impl RunResult {
 /// Run a canonical configuration (JSON text).
 ///
 /// `controllers` maps names to callables that take a dict of parameters and return a
-/// `dumbbell.CongestionControl` or a `dumbbell.compiled.CompiledControl`. `progress(fraction, events)` is called at most five times a
+/// `dumbbell.CongestionControl`, a `dumbbell.compiled.CompiledControl` or, for media, a
+/// `dumbbell.MediaControl`. `progress(fraction, events)` is called at most five times a
 /// wall-clock second; False ends the run there and keeps what was recorded, as Ctrl-C does.
 ///
 /// The GIL is released unless a flow's controller is written in Python and not compiled; a callable
@@ -111,7 +112,8 @@ fn run_engine(
 fn uses_python(config: &Config, names: &HashSet<String>) -> bool {
     config.flows.iter().any(|flow| match &flow.transport {
         Transport::Tcp(tcp) => names.contains(&tcp.cc.kind),
-        Transport::Udp { .. } | Transport::Other(_) => false,
+        Transport::Other(other) => other.cc.as_ref().is_some_and(|cc| names.contains(&cc.kind)),
+        Transport::Udp { .. } => false,
     })
 }
 

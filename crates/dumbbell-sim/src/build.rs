@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use dumbbell_cc::{BuildError, EcnMode, Recipe, RecoveryStyle};
-use dumbbell_transport::registry::{self, ControllerChoice};
+use dumbbell_transport::registry::{self, ControllerChoice, Given};
 use serde_json::{Map, Value};
 
 use crate::capacity::{Trace, Transmitter};
@@ -204,6 +204,7 @@ impl<'a> Engine<'a> {
         recipes: &mut Recipes,
     ) -> Result<Entry<'a>, RunError> {
         let cc_seed = derive_seed(self.config.seed, &format!("{}/cc", flow.id));
+        let mut custom = false;
         let mut recipe = None;
         let mut params = Arc::default();
         let mut own_recovery = false;
@@ -211,9 +212,10 @@ impl<'a> Engine<'a> {
         if let Transport::Tcp(tcp) = &flow.transport {
             let fail = |message| RunError::config(format!("flows.{}.cc", flow.id), message);
             let cc = match self.custom.build(&tcp.cc.kind, &tcp.cc.params, cc_seed) {
-                Some(custom) => {
+                Some(built) => {
+                    custom = true;
                     params = Arc::new(tcp.cc.params.clone());
-                    custom.map_err(fail)?
+                    built.map_err(fail)?
                 }
                 None => {
                     let known = recipes.of(&tcp.cc).map_err(|error| fail(error.to_string()))?;
@@ -230,7 +232,14 @@ impl<'a> Engine<'a> {
         }
         let transport = match &flow.transport {
             Transport::Other(other) => {
-                Some(Arc::new(build_transport(other, &flow.traffic).map_err(|error| {
+                if let Some(given) = given(self.custom, other, cc_seed) {
+                    given.map_err(|message| {
+                        RunError::config(format!("flows.{}.cc", flow.id), message)
+                    })?;
+                    custom = true;
+                }
+                let known = other.cc.as_ref().filter(|_| !custom);
+                Some(Arc::new(build_transport(other, known, &flow.traffic).map_err(|error| {
                     RunError::config(format!("flows.{}.options", flow.id), error.to_string())
                 })?))
             }
@@ -244,6 +253,7 @@ impl<'a> Engine<'a> {
         Ok(Entry {
             config: flow,
             way: self.build_way(lines, hops, [flow.delay_ns, flow.reverse_delay_ns], loss),
+            custom,
             recipe,
             transport,
             membership: None,
@@ -286,12 +296,26 @@ impl<'a> Engine<'a> {
     }
 }
 
+/// The controller of a flow beside TCP, if it is one that is not built in.
+pub(crate) fn given(
+    custom: &dyn CustomControllers,
+    other: &config::Other,
+    seed: u64,
+) -> Option<Result<Given, String>> {
+    let cc = other.cc.as_ref()?;
+    match registry::controllers_of(&other.transport) {
+        "window" => Some(custom.build(&cc.kind, &cc.params, seed)?.map(Given::Window)),
+        "media" => Some(custom.build_media(&cc.kind, &cc.params, seed)?.map(Given::Media)),
+        _ => None,
+    }
+}
+
 fn build_transport(
     other: &config::Other,
+    cc: Option<&config::Controller>,
     traffic: &Traffic,
 ) -> Result<registry::Recipe, registry::BuildError> {
-    let controller =
-        other.cc.as_ref().map(|cc| ControllerChoice { kind: &cc.kind, params: &cc.params });
+    let controller = cc.map(|cc| ControllerChoice { kind: &cc.kind, params: &cc.params });
     let recipe = registry::Recipe::new(&other.transport, &other.options, controller)?;
     Ok(match traffic {
         Traffic::Media(source) => recipe.with_source(Arc::clone(source)),

@@ -27,7 +27,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) config: &'a Flow,
     /// Its way, if it has one of its own.
     pub(crate) way: u32,
-    /// How to make a controller; `None` for one that is not in the registry (and can raise errors).
+    /// Its controller is not in the registry, and can raise errors.
+    pub(crate) custom: bool,
+    /// How to make a controller of TCP that is in the registry.
     pub(crate) recipe: Option<Arc<Recipe>>,
     /// Start of the random streams of its controllers.
     pub(crate) cc_seed: u64,
@@ -141,7 +143,7 @@ impl Entry<'_> {
 
     #[inline]
     pub(crate) fn may_fail(&self) -> bool {
-        self.recipe.is_none()
+        self.custom
     }
 
     #[inline]

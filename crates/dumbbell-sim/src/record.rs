@@ -676,7 +676,11 @@ fn effective(entry: &Entry) -> Effective {
             transport: other.transport.clone(),
             options: entry.transport.as_ref().map(|recipe| recipe.options()).unwrap_or_default(),
             cc: other.cc.as_ref().map(|cc| cc.kind.clone()),
-            params: entry.transport.as_ref().map(|recipe| recipe.params()).unwrap_or_default(),
+            params: match (&entry.transport, &other.cc) {
+                (_, Some(cc)) if entry.custom => cc.params.clone(),
+                (Some(recipe), _) => recipe.params(),
+                (None, _) => Map::new(),
+            },
             base_delay_ms: ms((config.delay_ns + config.reverse_delay_ns) as f64),
         }),
     }

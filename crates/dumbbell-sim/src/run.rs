@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use dumbbell_cc::Controller;
+use dumbbell_transport::rtp::control::MediaController;
 use serde_json::{Map, Value};
 
 use crate::config::Config;
@@ -18,6 +19,16 @@ pub trait CustomControllers: Sync {
         params: &Map<String, Value>,
         seed: u64,
     ) -> Option<Result<Box<dyn Controller>, String>>;
+
+    /// As [`Self::build`], of a transport for media.
+    fn build_media(
+        &self,
+        _kind: &str,
+        _params: &Map<String, Value>,
+        _seed: u64,
+    ) -> Option<Result<Box<dyn MediaController>, String>> {
+        None
+    }
 }
 
 /// Only the built-in controllers.

@@ -2,9 +2,13 @@
 
 use dumbbell_transport::Packet;
 use dumbbell_transport::flow::{Ends, FlowReceiver, FlowSender, Pair};
+use dumbbell_transport::registry::Given;
 
+use crate::build::given;
+use crate::config::Transport;
 use crate::engine::{Direction, Engine, Place, TimerKind, direction, timer_id};
 use crate::entry::Completion;
+use crate::run::RunError;
 
 /// The timers of a session; each has at most one live entry in the timer heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,19 @@ impl Engine<'_> {
             dscp: entry.config.dscp,
             seed: entry.cc_seed.wrapping_add(entry.connections),
         };
-        let Pair { sender, receiver } = recipe.build(&ends);
+        let given = match &entry.config.transport {
+            Transport::Other(other) if entry.custom => given(self.custom, other, ends.seed),
+            _ => None,
+        };
+        let given = match given.unwrap_or(Ok(Given::Nothing)) {
+            Ok(given) => given,
+            Err(message) => {
+                let error = RunError::config(format!("flows.{}.cc", entry.id()), message);
+                self.failure.get_or_insert(error);
+                return;
+            }
+        };
+        let Pair { sender, receiver } = recipe.build_with(&ends, given);
         let mut session = Session {
             sender,
             receiver,
@@ -196,6 +212,11 @@ impl Engine<'_> {
             self.entries[entry].sent += 1;
             packet.set_hosts(config.source_host, config.destination_host);
             self.send(packet);
+        }
+        if self.entries[entry].may_fail()
+            && let Some(message) = self.sessions[slot as usize].sender.take_error()
+        {
+            self.fail_controller(entry, message);
         }
         self.arm_session(slot, End::Sender);
     }

@@ -134,6 +134,11 @@ pub trait FlowSender: Send {
     /// Internal variables worth plotting, as (name, value) pairs; the names must not vary in a run.
     fn record(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 
+    /// What went wrong in a controller that is not built in; the run ends.
+    fn take_error(&mut self) -> Option<String> {
+        None
+    }
+
     /// Frames that were captured, of media.
     fn captured(&self) -> &[Captured] {
         &[]

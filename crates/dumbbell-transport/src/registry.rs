@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dumbbell_cc::{ParamInfo, Params, find};
+use dumbbell_cc::{Controller, ParamInfo, Params, find};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::flow::{Ends, Pair};
 use crate::plt;
 use crate::rap;
+use crate::rtp::control::MediaController;
 use crate::rtp::controllers::{MediaRecipe, recipe as media_recipe};
 use crate::rtp::source::SourceConfig;
 use crate::rtp::transport as rtp;
@@ -46,10 +47,17 @@ pub struct Parts {
     pub source: Arc<SourceConfig>,
 }
 
+/// A controller of one flow that is not built in. A transport that takes none ignores it.
+pub enum Given {
+    Nothing,
+    Window(Box<dyn Controller>),
+    Media(Box<dyn MediaController>),
+}
+
 struct Entry {
     name: &'static str,
     info: fn() -> TransportInfo,
-    build: fn(&Parts, &Ends) -> Pair,
+    build: fn(&Parts, &Ends, Given) -> Pair,
 }
 
 const TRANSPORTS: &[Entry] = &[
@@ -71,10 +79,16 @@ pub struct ControllerChoice<'a> {
     pub params: &'a Map<String, Value>,
 }
 
+/// Which controllers a transport takes ([`TransportInfo::controllers`]); "none" if it is unknown.
+pub fn controllers_of(kind: &str) -> &'static str {
+    let entry = TRANSPORTS.iter().find(|entry| entry.name == kind);
+    entry.map_or("none", |entry| (entry.info)().controllers)
+}
+
 /// A transport with checked options, to be built as often as flows begin.
 pub struct Recipe {
     parts: Parts,
-    build: fn(&Parts, &Ends) -> Pair,
+    build: fn(&Parts, &Ends, Given) -> Pair,
 }
 
 impl Recipe {
@@ -127,6 +141,11 @@ impl Recipe {
 
     /// Both ends of a flow.
     pub fn build(&self, ends: &Ends) -> Pair {
-        (self.build)(&self.parts, ends)
+        self.build_with(ends, Given::Nothing)
+    }
+
+    /// Both ends of a flow whose controller is not built in.
+    pub fn build_with(&self, ends: &Ends, given: Given) -> Pair {
+        (self.build)(&self.parts, ends, given)
     }
 }

@@ -209,12 +209,18 @@ impl Engine<'_> {
 
     pub(super) fn poll_controller_error(&mut self, slot: u32) {
         let connection = &mut self.connections[slot as usize];
-        if let Some(message) = connection.sender.controller_mut().take_error()
-            && self.failure.is_none()
-        {
-            let flow = self.entries[connection.entry as usize].id().to_owned();
-            let partial = Box::new(Output::empty());
-            self.failure = Some(RunError::Controller { flow, now_ns: self.now, message, partial });
+        if let Some(message) = connection.sender.controller_mut().take_error() {
+            let entry = connection.entry as usize;
+            self.fail_controller(entry, message);
         }
+    }
+
+    /// The run ends with the first error of a controller.
+    pub(crate) fn fail_controller(&mut self, entry: usize, message: String) {
+        let (flow, now_ns) = (self.entries[entry].id().to_owned(), self.now);
+        self.failure.get_or_insert_with(|| {
+            let partial = Box::new(Output::empty());
+            RunError::Controller { flow, now_ns, message, partial }
+        });
     }
 }

@@ -36,6 +36,10 @@ impl High {
         self.sender.controller()
     }
 
+    pub(super) fn take_error(&mut self) -> Option<String> {
+        self.sender.controller_mut().take_error()
+    }
+
     pub(super) fn stats(&self) -> &SenderStats {
         self.sender.stats()
     }

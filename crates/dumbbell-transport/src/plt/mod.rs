@@ -22,7 +22,7 @@ use dumbbell_cc::{Controller, EcnMode, ParamInfo, Params};
 use serde_json::Map;
 
 use crate::flow::{Ends, Pair};
-use crate::registry::{Parts, TransportInfo};
+use crate::registry::{Given, Parts, TransportInfo};
 use crate::tcp::{HEADER_BYTES, ReceiverConfig, SenderConfig, Window};
 
 pub(crate) const NAME: &str = "plt";
@@ -230,10 +230,11 @@ fn shutdown_options() -> Vec<ParamInfo> {
     ]
 }
 
-pub(crate) fn build(parts: &Parts, ends: &Ends) -> Pair {
-    let cc = match &parts.window {
-        Some(recipe) => recipe.build(ends.seed),
-        None => reno(),
+pub(crate) fn build(parts: &Parts, ends: &Ends, given: Given) -> Pair {
+    let cc = match (given, &parts.window) {
+        (Given::Window(cc), _) => cc,
+        (_, Some(recipe)) => recipe.build(ends.seed),
+        _ => reno(),
     };
     let config = config(&parts.options);
     let high = high::High::new(tcp_sender(&parts.options, ends), cc);

@@ -410,6 +410,10 @@ impl FlowSender for Sender {
         stats
     }
 
+    fn take_error(&mut self) -> Option<String> {
+        self.high.take_error()
+    }
+
     fn record(&self, out: &mut dyn FnMut(&'static str, f64)) {
         let counts = self.low.counts();
         out("hcm_cwnd", self.high_window());

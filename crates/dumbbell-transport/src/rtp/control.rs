@@ -102,6 +102,11 @@ pub trait MediaController: Send {
     /// Name of the current phase, for recording.
     fn phase(&self) -> &'static str;
 
+    /// What went wrong in a controller that is not built in.
+    fn take_error(&mut self) -> Option<String> {
+        None
+    }
+
     /// Internal variables worth plotting; the names must not vary in a run.
     fn record(&self, _out: &mut dyn FnMut(&'static str, f64)) {}
 }

@@ -374,6 +374,10 @@ impl FlowSender for Sender {
         self.controller.record(out);
     }
 
+    fn take_error(&mut self) -> Option<String> {
+        self.controller.take_error()
+    }
+
     fn coupled(&mut self) -> Option<&mut dyn Coupled> {
         Some(self)
     }

@@ -8,7 +8,7 @@ use dumbbell_queue::{Ecn, Nanos};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use crate::flow::{Ends, Pair};
-use crate::registry::{Parts, TransportInfo};
+use crate::registry::{Given, Parts, TransportInfo};
 
 pub(crate) const NAME: &str = "rtp";
 
@@ -99,10 +99,14 @@ pub(crate) fn info() -> TransportInfo {
 }
 
 /// Both ends of a flow.
-pub(crate) fn build(parts: &Parts, ends: &Ends) -> Pair {
+pub(crate) fn build(parts: &Parts, ends: &Ends, given: Given) -> Pair {
     let settings = Settings::new(&parts.options);
     let recipe = parts.media.as_ref().expect("a transport for media has a controller");
-    let (source, controller) = (Arc::clone(&parts.source), recipe.build(ends.seed));
+    let controller = match given {
+        Given::Media(controller) => controller,
+        _ => recipe.build(ends.seed),
+    };
+    let source = Arc::clone(&parts.source);
     Pair {
         sender: Box::new(Sender::new(&settings, source, controller, ends)),
         receiver: Box::new(Receiver::new(&settings, ends)),

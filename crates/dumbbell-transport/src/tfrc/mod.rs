@@ -16,7 +16,7 @@ mod tests;
 use dumbbell_cc::ParamInfo;
 
 use crate::flow::{DATAGRAM_HEADER_BYTES, Ends, Pair};
-use crate::registry::{Parts, TransportInfo};
+use crate::registry::{Given, Parts, TransportInfo};
 use receiver::Receiver;
 use sender::{Sender, Settings};
 
@@ -58,7 +58,7 @@ pub(crate) fn info() -> TransportInfo {
     }
 }
 
-pub(crate) fn build(parts: &Parts, ends: &Ends) -> Pair {
+pub(crate) fn build(parts: &Parts, ends: &Ends, _given: Given) -> Pair {
     let options = &parts.options;
     let packet = options.count("packet") as u16;
     let settings = Settings {
