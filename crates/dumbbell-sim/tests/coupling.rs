@@ -162,7 +162,8 @@ fn what_cannot_be_coupled_is_refused() {
     let tcp = |config: &mut Value| {
         config["flows"][0]["transport"] = json!({"kind": "tcp", "cc": {"kind": "reno"}});
     };
-    let expected = "flows.flow0: coupling of kind fse: expected a transport whose rate can be set";
+    let expected = "flows.flow0: coupling of kind fse: expected a transport whose rate can be \
+                    set: rap, tfrc or rtp (fse-window has tcp as well)";
     assert_eq!(complaint(tcp), expected);
     let window = |config: &mut Value| config["coupling"][0]["kind"] = json!("efcm");
     assert!(complaint(window).contains("algorithm"), "an option of another kind");
