@@ -82,7 +82,7 @@ def test_metrics_and_shares_are_those_of_the_summary() -> None:
 
 
 def test_colours_run_over_a_span_that_matters() -> None:
-    delay, utilisation, jain = METRICS[:3]
+    delay, utilisation, jain = METRICS[1:4]
     assert utilisation.colour_range([96.0, 100.0]) == (80.0, 100.0, False)
     assert utilisation.colour_range([50.0, 100.0]) == (50.0, 100.0, False)
     assert jain.colour_range([0.98, 1.0]) == (0.8, 1.0, False)

@@ -241,6 +241,9 @@ def print_comparison(comparison: Comparison) -> None:
         ("queue\nms", lambda g: _ms(g["queue_delay_mean_ms"])),
         ("p95\nms", lambda g: _ms(g["queue_delay_p95_ms"])),
     ]
+    if any(group["frame_delay_p95_ms"] is not None for group in groups):
+        columns.insert(-3, ("frame\np95 ms", lambda g: _ms(g["frame_delay_p95_ms"])))
+        columns.insert(-3, ("frozen\ns", lambda g: _number(g["freeze_s"], 2)))
     if any(group["mark_ratio"] for group in groups):
         columns.insert(-3, ("marks\n%", lambda g: _percent(g["mark_ratio"])))
     rows = [[cell(group) for _, cell in columns] for group in groups]

@@ -17,8 +17,9 @@ from typing import Any
 from dumbbell._errors import ResultError, UsageError
 from dumbbell._registry import builtin
 from dumbbell._results import Result
-from dumbbell._run import Prepared, execute, load_scenario, prepare
+from dumbbell._run import Prepared, controller_class, execute, load_scenario, prepare
 from dumbbell._scenario import Scenario
+from dumbbell.media import MediaControl
 
 ALL = "all"
 
@@ -54,8 +55,9 @@ class Comparison:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One row a flow: the cell's labels, seed, flow, cc, goodput_bps, share, rtt_p50_ms,
-        rtt_p95_ms, loss_ratio, mark_ratio, retransmits, completion_s, and of its run utilisation,
-        queue_delay_mean_ms, queue_delay_p95_ms, jain."""
+        rtt_p95_ms, loss_ratio, mark_ratio, retransmits, completion_s; of media frame_delay_p95_ms,
+        lost_frames and freeze_s (None of others); and of its run utilisation, queue_delay_mean_ms,
+        queue_delay_p95_ms, jain."""
         pairs = zip(self.cells, self.results, strict=True)
         return [row for cell, result in pairs for row in _rows(cell, result)]
 
@@ -122,9 +124,11 @@ def compare(
 ) -> Comparison:
     """Run a scenario over a grid, in threads, and put the results side by side.
 
-    `cc`: a name is given to all [[flows]]; "cubic+bbr" gives its parts to them in turn, and "all"
-    stands for every built-in controller that steers by anything. Parameters of a flow whose
-    controller changes are dropped. `queue`: a name, or a table with `kind`; a name that is the
+    `cc`: a name is given to all [[flows]] that take such a controller (of TCP or, where there is no
+    TCP, of plt; or media); "cubic+bbr" gives its parts to them in turn, "nada+bbr" the one to media
+    and the other to TCP. "all" stands for every built-in controller that steers by anything, those
+    for media where there is nothing else. Parameters of a flow whose controller changes are
+    dropped. `queue`: a name, or a table with `kind`; a name that is the
     scenario's own keeps the parameters written there; "all" stands for every queue. `over`: values
     for dotted keys ("path.rate"). `seeds`: this many, from the scenario's own upwards. `jobs`:
     threads, default one a processor. Ctrl-C keeps the runs that are done.
@@ -134,7 +138,7 @@ def compare(
     loaded = load_scenario(scenario)
     if seeds < 1:
         raise UsageError(f"seeds {seeds}: expected at least 1")
-    cells = _grid(loaded, _named(cc), _all_queues(queue), over, seeds)
+    cells = _grid(loaded, _named(loaded, cc), _all_queues(queue), over, seeds)
     # All are checked before the first runs.
     prepared = [prepare(loaded.replaced(cell.changes), seed=cell.seed) for cell in cells]
     done = _run_all(prepared, jobs or os.cpu_count() or 1, progress)
@@ -142,11 +146,13 @@ def compare(
     return Comparison([cells[i] for i in kept], [done[i] for i in kept], planned=len(cells))
 
 
-def _named(cc: Sequence[str] | None) -> list[str] | None:
+def _named(scenario: Scenario, cc: Sequence[str] | None) -> list[str] | None:
     """The names, with "all" in full."""
     if cc is None:
         return None
     steering = [e.name for e in builtin().controllers.values() if e.signals != ("none",)]
+    if {flow.transport for flow in scenario.flows}.isdisjoint(("tcp", "plt")):
+        steering = list(builtin().media)
     return list(dict.fromkeys(n for name in cc for n in (steering if name == ALL else [name])))
 
 
@@ -187,19 +193,43 @@ def _grid(
 
 
 def _cc_changes(scenario: Scenario, name: str) -> dict[str, Any]:
-    names = _PART.findall(name)
     changes: dict[str, Any] = {}
-    tcp = [i for i, flow in enumerate(scenario.flows) if flow.transport == "tcp"]
-    if not tcp:
-        raise UsageError("cc: the scenario has no tcp flow")
-    if len(names) > len(tcp):
-        raise UsageError(f'cc "{name}": the scenario has only {len(tcp)} tcp [[flows]]')
-    for n, i in enumerate(tcp):
+    parts = _PART.findall(name)
+    media = [part for part in parts if _is_media(scenario, part)]
+    for names in (media, [part for part in parts if part not in media]):
+        if names:
+            changes |= _cc_changes_of(scenario, name, names, media=names is media)
+    return changes
+
+
+def _cc_changes_of(
+    scenario: Scenario, name: str, names: Sequence[str], *, media: bool
+) -> dict[str, Any]:
+    """Names of one kind to the flows that take them: media, else TCP's, else PLT's."""
+    by_transport: dict[str, list[int]] = {}
+    for i, flow in enumerate(scenario.flows):
+        by_transport.setdefault(flow.transport, []).append(i)
+    takers = ("rtp",) if media else ("tcp", "plt")
+    transport = next((one for one in takers if one in by_transport), takers[0])
+    flows = by_transport.get(transport, [])
+    if not flows:
+        raise UsageError(f'cc "{name}": the scenario has no {" or ".join(takers)} flow')
+    if len(names) > len(flows):
+        raise UsageError(f'cc "{name}": the scenario has only {len(flows)} {transport} [[flows]]')
+    changes: dict[str, Any] = {}
+    for n, i in enumerate(flows):
         new = names[n % len(names)]
         if new != scenario.flows[i].controller:
             changes[f"flows[{i}].params"] = {}
         changes[f"flows[{i}].cc"] = new
     return changes
+
+
+def _is_media(scenario: Scenario, name: str) -> bool:
+    if name in builtin().media:
+        return True
+    found = controller_class(name, "cc", scenario)
+    return found is not None and issubclass(found, MediaControl)
 
 
 def _queue_change(
@@ -272,12 +302,16 @@ def _rows(cell: Cell, result: Result) -> list[dict[str, Any]]:
             "mark_ratio": flow["mark_ratio"],
             "retransmits": flow["retransmits"],
             "completion_s": flow["completion_s"],
+            "frame_delay_p95_ms": media.get("frame_delay_ms", {}).get("p95"),
+            "lost_frames": media.get("lost_frames"),
+            "freeze_s": media.get("freeze_s"),
             "utilisation": link.get("utilisation"),
             "queue_delay_mean_ms": delay.get("mean"),
             "queue_delay_p95_ms": delay.get("p95"),
             "jain": summary["totals"]["jain"],
         }
         for flow in summary["flows"]
+        for media in [flow.get("media") or {}]
     ]
 
 
@@ -292,6 +326,8 @@ def _group(labels: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> dict[str
         "rtt_p95_ms",
         "loss_ratio",
         "mark_ratio",
+        "frame_delay_p95_ms",
+        "freeze_s",
         "utilisation",
         "queue_delay_mean_ms",
         "queue_delay_p95_ms",

@@ -52,6 +52,7 @@ class Metric:
 
 
 METRICS = (
+    Metric("frame_delay_p95_ms", "p95 frame delay (ms)", False, 20.0),
     Metric("queue_delay_p95_ms", "p95 queueing delay (ms)", False, 5.0),
     Metric("utilisation_percent", "utilisation (%)", True, 20.0),
     Metric("jain", "Jain fairness index (1 = equal)", True, 0.2),
@@ -177,6 +178,10 @@ def _metrics(summary: Mapping[str, Any]) -> dict[str, float]:
             found["loss_percent"] = 100 * link.get("drops", 0) / offered
     if flows:
         found["goodput_mbps"] = sum(flow["goodput_bps"] for flow in flows) / 1e6
+    delays = [(flow.get("media") or {}).get("frame_delay_ms", {}).get("p95") for flow in flows]
+    found["frame_delay_p95_ms"] = max(
+        (delay for delay in delays if delay is not None), default=None
+    )
     if len(flows) > 1:
         found["jain"] = summary.get("totals", {}).get("jain")
     return {key: float(value) for key, value in found.items() if value is not None}

@@ -18,6 +18,9 @@ _PANEL_IN = (2.5, 1.45)
 _PIXELS = 300
 _QUEUE_COLOUR = "#D9D9D9"
 _QUEUE_TEXT = "#7F7F7F"
+# Column, its unit in that of the axis, label of the axis.
+_WINDOW = ("cwnd", 1.0, "congestion window (segments)")
+_RATE = ("goodput_bps", 1e6, "goodput (Mbit/s)")
 # A few samples of an overshoot must not flatten all other panels.
 _SCALE_QUANTILE = 0.995
 
@@ -31,9 +34,10 @@ def multiples_figure(
 ) -> Path:
     """Draw a panel for each result, `panel_in` inches wide and high; write the page to `path`.
 
-    Lines are congestion windows in segments (left), one colour a flow; the grey area is the first
-    link's queueing delay in ms (right). All panels have the same scales, which leave out the
-    highest 0.5 % of the samples. Raises UsageError if nothing was recorded over time.
+    Lines are congestion windows in segments, or rates where some flow has no window (left), one
+    colour a flow; the grey area is the first link's queueing delay in ms (right). All panels have
+    the same scales, which leave out the highest 0.5 % of the samples. Raises UsageError if nothing
+    was recorded over time.
     """
     if not results:
         raise UsageError("no run to draw")
@@ -41,12 +45,15 @@ def multiples_figure(
     down = math.ceil(len(results) / across)
     windows = [list(by_name(columns(result, "flow_series"), "flow")) for result in results]
     queues = [list(by_name(columns(result, "link_series"), "link"))[:1] for result in results]
-    most_window = _scale([table["cwnd"] for run in windows for _, table in run])
+    flows = [table for run in windows for _, table in run]
+    has_windows = all(np.isfinite(table["cwnd"]).any() for table in flows)
+    column, unit, label = _WINDOW if has_windows else _RATE
+    most = _scale([table[column] / unit for table in flows])
     most_delay = _scale([table["queue_delay_ms"] for run in queues for _, table in run])
     size = (panel_in[0] * across + 0.5, panel_in[1] * down + 0.5)
     made, axes = figure(down, across, size, sharex=True, sharey=True)
     for place, ax in enumerate(axes.ravel()):
-        column, row = place % across, place // across
+        row = place // across
         if place >= len(results):
             ax.set_visible(False)
             continue
@@ -58,9 +65,9 @@ def multiples_figure(
             x, y = decimate(table["t"], table["queue_delay_ms"], _PIXELS)
             right.fill_between(x, 0, np.nan_to_num(y), color=_QUEUE_COLOUR, linewidth=0)
         for index, (_, table) in enumerate(windows[place]):
-            x, y = decimate(table["t"], table["cwnd"], _PIXELS)
+            x, y = decimate(table["t"], table[column] / unit, _PIXELS)
             ax.plot(x, y, color=COLOURS[index % len(COLOURS)], linewidth=0.9)
-        ax.set_ylim(0, most_window)
+        ax.set_ylim(0, most)
         right.set_ylim(0, most_delay)
         ax.grid(False)
         right.spines["top"].set_visible(False)
@@ -68,12 +75,13 @@ def multiples_figure(
         right.tick_params(axis="y", colors=_QUEUE_TEXT, labelsize=8, labelright=labelled)
         # The lowest panel of a column that the last row does not reach shows the times too.
         ax.tick_params(labelbottom=place + across >= len(results))
-        ax.tick_params(labelleft=column == 0)
+        ax.tick_params(labelleft=place % across == 0)
         ax.set_title(titles[place], loc="left", fontsize=8, pad=2)
         if row == down - 1 or place + across >= len(results):
             ax.set_xlabel("time (s)", fontsize=8)
-    made.supylabel("congestion window (segments)", fontsize=9)
-    made.suptitle("lines: congestion window;  grey: queueing delay (ms), right", fontsize=9)
+    made.supylabel(label, fontsize=9)
+    name = label.partition(" (")[0]
+    made.suptitle(f"lines: {name};  grey: queueing delay (ms), right", fontsize=9)
     return save_figure(made, path)
 
 

@@ -214,15 +214,8 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
     for key, name in _named_controllers(scenario):
         if name in found or name in known:
             continue
-        if name.startswith(_PYTHON):
-            found[name] = Factory(_import_controller(name, key, scenario))
-        elif (plugin := plugins().get(name)) is not None:
-            try:
-                found[name] = Factory(plugin.load())
-            except UsageError as error:
-                raise ScenarioError(
-                    file=scenario.file, key=key, value=name, expected=str(error)
-                ) from error.__cause__
+        if (controller := controller_class(name, key, scenario)) is not None:
+            found[name] = Factory(controller)
         elif plugins():
             names = [*builtin().controllers, *builtin().media, *given, *plugins()]
             raise ScenarioError(
@@ -232,6 +225,20 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
                 expected=f"expected the name of a controller{suggest(name, names)}",
             )
     return found
+
+
+def controller_class(name: str, key: str, scenario: Scenario) -> ControllerClass | None:
+    """The class that a scenario names as `python:module:Class` or that a package registers, None if
+    there is none of that name. Raises ScenarioError for one that cannot be loaded."""
+    if name.startswith(_PYTHON):
+        return _import_controller(name, key, scenario)
+    plugin = plugins().get(name)
+    try:
+        return None if plugin is None else plugin.load()
+    except UsageError as error:
+        raise ScenarioError(
+            file=scenario.file, key=key, value=name, expected=str(error)
+        ) from error.__cause__
 
 
 def _named_controllers(scenario: Scenario) -> list[tuple[str, str]]:
