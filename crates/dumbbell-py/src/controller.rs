@@ -2,14 +2,14 @@
 
 use dumbbell_cc as cc;
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
 
 use crate::attributes::{self, Attributes};
 use crate::event;
-use crate::instance::{Cause, Instance, keep, number, overridden};
+use crate::instance::{Cause, Instance, checked_base, keep, number, overridden};
 
 /// Adapter of one instance.
 pub(crate) struct PythonController {
@@ -44,14 +44,7 @@ impl PythonController {
         seed: u64,
         cause: Cause,
     ) -> PyResult<Self> {
-        let py = instance.py();
-        let base = py.import(intern!(py, "dumbbell.control"))?.getattr("CongestionControl")?;
-        if !instance.is_instance(&base)? {
-            return Err(PyTypeError::new_err(format!(
-                "expected an instance of dumbbell.CongestionControl, got {}",
-                instance.get_type().name()?
-            )));
-        }
+        let base = checked_base(&instance, "dumbbell.control", "CongestionControl")?;
         let method = |name: &str| overridden(&instance, &base, name);
         Ok(Self {
             name: keep(kind)?,

@@ -75,6 +75,25 @@ impl Instance {
     }
 }
 
+/// The class of dumbbell that controllers of this kind derive from.
+///
+/// # Errors
+/// `instance` does not.
+pub(crate) fn checked_base<'py>(
+    instance: &Bound<'py, PyAny>,
+    module: &str,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let base = instance.py().import(module)?.getattr(name)?;
+    if !instance.is_instance(&base)? {
+        return Err(PyTypeError::new_err(format!(
+            "expected an instance of dumbbell.{name}, got {}",
+            instance.get_type().name()?
+        )));
+    }
+    Ok(base)
+}
+
 /// The bound method of this name, if it is not the base class's.
 pub(crate) fn overridden(
     instance: &Bound<'_, PyAny>,

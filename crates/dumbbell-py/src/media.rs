@@ -3,11 +3,11 @@
 use dumbbell_queue::{Ecn, Nanos};
 use dumbbell_transport::rtp::control::{self, Feedback, MediaController};
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::instance::{Cause, Instance, keep, number, overridden};
+use crate::instance::{Cause, Instance, checked_base, keep, number, overridden};
 
 /// What packets are paced at, over what the encoder is to produce, where the class does not say:
 /// frames leave in two thirds of their interval.
@@ -159,14 +159,7 @@ impl PythonMedia {
         seed: u64,
         cause: Cause,
     ) -> PyResult<Self> {
-        let py = instance.py();
-        let base = py.import(intern!(py, "dumbbell.media"))?.getattr("MediaControl")?;
-        if !instance.is_instance(&base)? {
-            return Err(PyTypeError::new_err(format!(
-                "expected an instance of dumbbell.MediaControl, got {}",
-                instance.get_type().name()?
-            )));
-        }
+        let base = checked_base(&instance, "dumbbell.media", "MediaControl")?;
         Ok(Self {
             name: keep(kind)?,
             on_start: overridden(&instance, &base, "on_start")?,
