@@ -51,6 +51,8 @@ pub struct Feedback<'a> {
     pub in_flight: u64,
     /// Bytes that wait in the sender's own queue.
     pub queued: u64,
+    /// Of them, those of frames before the newest.
+    pub backlog: u64,
     /// How long the first of them has waited.
     pub queue_delay: Nanos,
 }

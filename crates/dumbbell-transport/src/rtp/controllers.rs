@@ -257,6 +257,7 @@ mod tests {
                     srtt: *srtt,
                     in_flight: *in_flight,
                     queued: *queued,
+                    backlog: *queued,
                     queue_delay: *elapsed,
                 }),
             }

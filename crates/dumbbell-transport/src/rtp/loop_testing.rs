@@ -256,13 +256,19 @@ impl Flow {
         let rtt = now - results[results.len() - 1].sent;
         let srtt = self.srtt.map_or(rtt, |srtt| (7 * srtt + rtt) / 8);
         self.srtt = Some(srtt);
+        let newest = self.queue.back().map(|p| p.0);
+        let queued = |all: bool| {
+            let counted = self.queue.iter().filter(|p| all || Some(p.0) != newest);
+            counted.map(|p| u64::from(p.1)).sum()
+        };
         self.controller.on_feedback(&Feedback {
             now,
             results,
             rtt,
             srtt,
             in_flight: self.in_flight,
-            queued: self.queue.iter().map(|p| u64::from(p.1)).sum(),
+            queued: queued(true),
+            backlog: queued(false),
             queue_delay: self.queue.front().map_or(0, |p| now - p.0),
         });
     }
@@ -297,6 +303,7 @@ pub(super) fn feed(
             srtt,
             in_flight: 0,
             queued: 0,
+            backlog: 0,
             queue_delay: 0,
         });
     }

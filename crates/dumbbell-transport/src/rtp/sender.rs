@@ -185,6 +185,13 @@ impl Sender {
         }
     }
 
+    /// IP bytes in the queue of frames before the newest.
+    fn backlog(&self) -> u64 {
+        let newest = self.captured.len().saturating_sub(1) as u32;
+        let of_newest = self.queue.iter().rev().take_while(|queued| queued.part.frame == newest);
+        self.queued - of_newest.map(|q| u64::from(q.payload + HEADER_BYTES)).sum::<u64>()
+    }
+
     /// How long the first packet has waited.
     fn queue_delay(&self, now: Nanos) -> Nanos {
         self.queue.front().map_or(0, |first| now.saturating_sub(first.captured))
@@ -310,6 +317,7 @@ impl FlowSender for Sender {
                 srtt: self.history.srtt(),
                 in_flight: self.history.in_flight(),
                 queued: self.queued,
+                backlog: self.backlog(),
                 queue_delay: self.queue_delay(now),
             });
         }

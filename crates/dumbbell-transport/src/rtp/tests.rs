@@ -32,6 +32,8 @@ struct Log {
     marked: u64,
     timeouts: u64,
     most_in_flight: u64,
+    most_queued: u64,
+    most_backlog: u64,
     /// Cluster, time of sending and bytes.
     probed: Vec<(u32, Nanos, u32)>,
 }
@@ -43,6 +45,8 @@ impl MediaController for Constant {
     fn on_start(&mut self, _now: Nanos) {}
     fn on_feedback(&mut self, feedback: &Feedback) {
         let mut log = self.log.lock().unwrap();
+        log.most_queued = log.most_queued.max(feedback.queued);
+        log.most_backlog = log.most_backlog.max(feedback.backlog);
         for result in feedback.results {
             log.received += u64::from(result.arrival.is_some());
             log.lost += u64::from(result.arrival.is_none());
@@ -198,6 +202,21 @@ fn window_limits_bytes_in_flight() {
     // At most 3 packets in 100 ms, and what a report's interval adds.
     let bits = run.goodput(SECOND, 5 * SECOND);
     assert!(bits < 3.0 * 1160.0 * 8.0 / 0.1 && bits > 3.0 * 1160.0 * 8.0 / 0.2, "{bits}");
+}
+
+/// The pacer runs at twice the rate and is done with a frame before the next: what waits is of the newest
+/// one. A window of 3 packets leaves the rest behind.
+#[test]
+fn what_waits_of_older_frames_is_told() {
+    for (window, waits) in [(None, false), (Some(3600), true)] {
+        let (pair, log) = pair(VIDEO, 1.2e6, window, &settings(&[]));
+        Run::new(pair, Path::delay(50 * MILLISECOND)).until(2 * SECOND);
+        let log = log.lock().unwrap();
+        assert!(log.most_queued > 0);
+        assert_eq!(log.most_backlog > 0, waits, "{}", log.most_backlog);
+        // Behind the window all of the newest frame waits, 5000 bytes.
+        assert!(!waits || log.most_backlog + 5000 <= log.most_queued);
+    }
 }
 
 /// Without a way back the controller hears of it after 500 ms, the window is freed, and so on.

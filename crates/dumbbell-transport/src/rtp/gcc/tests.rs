@@ -275,6 +275,7 @@ fn a_probe_sets_the_rate() {
             srtt: 100 * MS,
             in_flight: 0,
             queued: 0,
+            backlog: 0,
             queue_delay: 0,
         });
     };

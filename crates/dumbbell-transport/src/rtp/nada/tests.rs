@@ -236,6 +236,7 @@ fn marks_slow_a_flow_down() {
             srtt: 100 * MS,
             in_flight: 0,
             queued: 0,
+            backlog: 0,
             queue_delay: 0,
         });
     }

@@ -300,6 +300,7 @@ impl MediaController for Scream {
             now,
             received,
             queued: feedback.queued,
+            backlog: feedback.backlog,
             congestion,
             fast_increase: self.fast_increase,
             trend: self.trend.value(),

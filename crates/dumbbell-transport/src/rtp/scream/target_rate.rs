@@ -22,6 +22,8 @@ pub(super) struct Inputs {
     pub(super) received: u64,
     /// Bytes in the sender's queue.
     pub(super) queued: u64,
+    /// Of them, those of frames before the newest.
+    pub(super) backlog: u64,
     pub(super) congestion: Option<Congestion>,
     pub(super) fast_increase: bool,
     pub(super) trend: f64,
@@ -161,7 +163,7 @@ impl TargetRate {
         if self.media_history.len() > MEDIAN_SAMPLES {
             self.media_history.pop_front();
         }
-        self.queue_bits += 0.5 * (inputs.queued as f64 * 8.0 - self.queue_bits);
+        self.queue_bits += 0.5 * (inputs.backlog as f64 * 8.0 - self.queue_bits);
         self.queued = inputs.queued;
         (self.sent, self.received, self.updated) = (0, 0, inputs.now);
     }
@@ -209,7 +211,9 @@ impl TargetRate {
         let bounded = |step: f64| if self.target > most { 0.0 } else { step };
         let (ramp_up, guard) =
             if inputs.competing { (COMPETING_RAMP_UP, COMPETING_GUARD) } else { (1.0, 1.0) };
-        if inputs.fast_increase && self.queue_seconds(inputs.queued) < FAST_QUEUE_DELAY {
+        // A frame that has just been encoded is no backlog.
+        let backlog = inputs.backlog as f64 * 8.0;
+        if inputs.fast_increase && backlog / self.throughput.max(self.target) < FAST_QUEUE_DELAY {
             return self.target + bounded(ramp_up * self.step() * self.scale());
         }
         let mut change = self.throughput
@@ -218,7 +222,7 @@ impl TargetRate {
             - self.queue_factor * self.queue_bits
             - self.target;
         if change > 0.0 {
-            let waits = inputs.queued as f64 * 8.0 > QUEUE_BITS;
+            let waits = backlog > QUEUE_BITS;
             let step = (change * self.scale()).min(ramp_up * self.step());
             change = if waits { 0.0 } else { bounded(step) };
         } else if self.media < 0.8 * self.target || self.media > 2.0 * self.target {

@@ -23,6 +23,7 @@ fn report(
         srtt: 100 * MS,
         in_flight,
         queued,
+        backlog: queued,
         queue_delay: 0,
     });
 }
@@ -165,6 +166,7 @@ fn inputs(now: Nanos, fast_increase: bool) -> Inputs {
         now,
         received: 0,
         queued: 0,
+        backlog: 0,
         congestion: None,
         fast_increase,
         trend: 0.0,
@@ -233,6 +235,23 @@ fn reference_rule_moves_towards_the_throughput() {
     rate.sent(10_000);
     rate.update(&inputs(200 * MS, true));
     assert_eq!(rate.get(), 1e6);
+}
+
+/// In the reference implementation a frame that has just been encoded is no backlog: it stops no growth,
+/// of 40 kbit/s here, while more than 12 000 bits of frames before it do; 12 500 bytes are 0.1 s.
+#[test]
+fn only_older_frames_are_a_backlog() {
+    for (queued, backlog, fast_increase, after) in [
+        (5_000, 0, false, 940e3),
+        (5_000, 1_600, false, 900e3),
+        (12_500, 0, true, 940e3),
+        (12_500, 12_500, true, 900e3),
+    ] {
+        let mut rate = rate(json!({"start_rate": 900e3, "rate_control": "reference"}));
+        rate.sent(25_000);
+        rate.update(&Inputs { queued, backlog, ..inputs(200 * MS, fast_increase) });
+        assert!((rate.get() - after).abs() < 1e-6, "{backlog}: {}", rate.get());
+    }
 }
 
 /// The reference implementation beside competing flows: twice the ramp, 80 kbit/s in 200 ms at 1 Mbit/s, and
