@@ -36,9 +36,11 @@ pub(super) struct Inputs {
 const LEAST_SCALE: f64 = 0.2;
 /// Media rates that the median is taken of (section 4.1.1: more than 10 s).
 const MEDIAN_SAMPLES: usize = 51;
-/// The reference implementation: rate at congestion is taken down at most so often; the target
-/// stays below so many times the throughput; less than this much in the queue does not stop it.
+/// The reference implementation: rate where growth ended is taken down at most so often, and the
+/// greatest of so many counts; the target stays below so many times the throughput; less than this
+/// much in the queue does not stop it.
 const CONGESTION_INTERVAL: Nanos = 2_000_000_000;
+const INFLECTIONS: usize = 3;
 const MOST_OVER_THROUGHPUT: f64 = 1.5;
 const QUEUE_BITS: f64 = 12_000.0;
 /// Delay of the sender's queue below which it increases fast.
@@ -66,6 +68,10 @@ pub(super) struct TargetRate {
     /// At the last congestion.
     last_max: Option<f64>,
     last_max_at: Nanos,
+    /// The reference implementation: of what `last_max` is the greatest, newest last, and whether
+    /// the rate has grown since.
+    inflections: VecDeque<f64>,
+    grew: bool,
     updated: Nanos,
     sent: u64,
     received: u64,
@@ -93,6 +99,8 @@ impl TargetRate {
             target: limits.clip(params.number("start_rate")),
             last_max: None,
             last_max_at: 0,
+            inflections: VecDeque::new(),
+            grew: false,
             updated: 0,
             sent: 0,
             received: 0,
@@ -145,11 +153,19 @@ impl TargetRate {
     }
 
     fn remember(&mut self, now: Nanos) {
-        let recent = now.saturating_sub(self.last_max_at) < CONGESTION_INTERVAL;
-        if !(self.reference && recent && self.last_max.is_some()) {
+        if !self.reference {
             self.last_max = Some(self.target);
-            self.last_max_at = now;
+            return;
         }
+        if self.last_max.is_some() && now.saturating_sub(self.last_max_at) < CONGESTION_INTERVAL {
+            return;
+        }
+        if self.inflections.len() == INFLECTIONS {
+            self.inflections.pop_front();
+        }
+        self.inflections.push_back(self.target.min(self.throughput));
+        self.last_max = self.inflections.iter().copied().reduce(f64::max);
+        self.last_max_at = now;
     }
 
     /// Throughput and the encoder's rate since the last update.
@@ -170,7 +186,7 @@ impl TargetRate {
 
     /// Slow where congestion was last time.
     fn scale(&self) -> f64 {
-        let Some(last) = self.last_max else { return 1.0 };
+        let Some(last) = self.last_max.filter(|&last| last > 0.0) else { return 1.0 };
         (4.0 * (self.target - last) / last).powi(2).clamp(LEAST_SCALE, 1.0)
     }
 
@@ -206,14 +222,16 @@ impl TargetRate {
         target.min(bound * (2.0 - inputs.trend_memory))
     }
 
-    fn by_reference(&self, inputs: &Inputs) -> f64 {
+    fn by_reference(&mut self, inputs: &Inputs) -> f64 {
         let most = MOST_OVER_THROUGHPUT * self.throughput;
-        let bounded = |step: f64| if self.target > most { 0.0 } else { step };
+        let target = self.target;
+        let bounded = |step: f64| if target > most { 0.0 } else { step };
         let (ramp_up, guard) =
             if inputs.competing { (COMPETING_RAMP_UP, COMPETING_GUARD) } else { (1.0, 1.0) };
         // A frame that has just been encoded is no backlog.
         let backlog = inputs.backlog as f64 * 8.0;
         if inputs.fast_increase && backlog / self.throughput.max(self.target) < FAST_QUEUE_DELAY {
+            self.grew = true;
             return self.target + bounded(ramp_up * self.step() * self.scale());
         }
         let mut change = self.throughput
@@ -221,10 +239,16 @@ impl TargetRate {
             * (1.0 - self.guard * guard * inputs.trend)
             - self.queue_factor * self.queue_bits
             - self.target;
+        let scale = self.scale();
+        if std::mem::take(&mut self.grew) {
+            self.remember(inputs.now);
+        }
+        if backlog > QUEUE_BITS {
+            change = change.min(0.0);
+        }
         if change > 0.0 {
-            let waits = backlog > QUEUE_BITS;
-            let step = (change * self.scale()).min(ramp_up * self.step());
-            change = if waits { 0.0 } else { bounded(step) };
+            self.grew = true;
+            change = bounded((change * scale).min(ramp_up * self.step()));
         } else if self.media < 0.8 * self.target || self.media > 2.0 * self.target {
             // The encoder does not do what it was told: no reason to tell it less.
             change = 0.0;

@@ -254,6 +254,49 @@ fn only_older_frames_are_a_backlog() {
     }
 }
 
+/// The step from 600 or 700 kbit/s in fast increase, of 40 kbit/s far from the inflection point.
+fn fast_step(rate: &mut TargetRate, now: Nanos, from: f64) -> f64 {
+    rate.set(from);
+    rate.sent(25_000);
+    rate.update(&inputs(now, true));
+    rate.get() - from
+}
+
+/// The reference implementation's inflection point is not what was aimed at, 1 Mbit/s, but what got through,
+/// 700 kbit/s: (4 * 100/700)^2 = 0.3265 of growth at 600. It is the greatest of three: later ones
+/// of 400 kbit/s count, (4 * 200/400)^2 > 1, when there are three.
+#[test]
+fn the_inflection_point_is_what_got_through() {
+    let mut rate = rate(json!({"start_rate": 1e6, "rate_control": "reference"}));
+    let loss = |now| Inputs { congestion: Some(Congestion::Loss), ..inputs(now, false) };
+    rate.sent(17_500);
+    rate.update(&inputs(200 * MS, false));
+    rate.update(&loss(250 * MS));
+    let near = 40e3 * (4.0_f64 / 7.0).powi(2);
+    assert!((fast_step(&mut rate, 450 * MS, 600e3) - near).abs() < 1e-6);
+    for (second, step) in [(3, near), (6, near), (9, 40e3)] {
+        let now = second * SECOND;
+        rate.sent(1_000_000);
+        rate.update(&inputs(now - 50 * MS, true));
+        rate.set(400e3);
+        rate.update(&loss(now));
+        let stepped = fast_step(&mut rate, now + 200 * MS, 600e3);
+        assert!((stepped - step).abs() < 1e-6, "{second} s: {stepped}");
+    }
+}
+
+/// It is also where growth ends without congestion, by the trend of delay here: 800 kbit/s, and
+/// (4 * 100/800)^2 = 0.25 of growth at 700.
+#[test]
+fn the_inflection_point_is_where_growth_ends() {
+    let mut rate = rate(json!({"start_rate": 800e3, "rate_control": "reference"}));
+    assert!((fast_step(&mut rate, 200 * MS, 800e3) - 40e3).abs() < 1e-6);
+    rate.sent(20_000);
+    rate.update(&Inputs { trend: 1.0, ..inputs(400 * MS, false) });
+    assert!(rate.get() < 800e3);
+    assert!((fast_step(&mut rate, 600 * MS, 700e3) - 10e3).abs() < 1e-6);
+}
+
 /// The reference implementation beside competing flows: twice the ramp, 80 kbit/s in 200 ms at 1 Mbit/s, and
 /// the trend counts for 0.05 of what it does: at a trend of 1 and a throughput of 1.05 Mbit/s
 /// 1.05e6 (1.0025) (1 - 0.005) - 1e6 = 47 362, and not 1.05e6 (1.0025) 0.9 - 1e6 < 0.
