@@ -22,7 +22,7 @@ pub(super) struct Thresholds {
     pub(super) overuse_time: f64,
 }
 
-/// The threshold moves for at most so long at once (draft: min(100 ms)).
+/// The threshold moves for at most so long at once (libwebrtc; the draft has no bound).
 const LONGEST_STEP: f64 = 100.0;
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::arrival::Variation;
 
-/// Innovations count up to so many standard deviations of the noise.
+/// In the noise, innovations count up to so many of its standard deviations.
 const OUTLIER: f64 = 3.0;
 
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Kalman {
         self.noise = (alpha * self.noise + (1.0 - alpha) * bounded * bounded).max(1.0);
         let predicted = self.error + self.state_noise;
         let gain = predicted / (self.noise + predicted);
-        self.estimate += bounded * gain;
+        self.estimate += innovation * gain;
         self.error = (1.0 - gain) * predicted;
         self.estimate
     }
