@@ -20,6 +20,8 @@ const FRAMES_KEPT: usize = 256;
 pub(super) struct Receiver {
     ends: Ends,
     interval: Nanos,
+    /// Of a second, in which reports tell arrivals.
+    parts: u64,
     /// Packets that one report can cover.
     most: u64,
     /// Arrivals by number; all of those numbered from `begin` on.
@@ -46,6 +48,7 @@ impl Receiver {
         Self {
             ends: *ends,
             interval: settings.feedback_interval,
+            parts: settings.arrival_parts,
             most: wire::packets_in_report(settings.packet),
             log: VecDeque::new(),
             begin: 0,
@@ -122,7 +125,8 @@ impl Receiver {
             _ => Vec::new(),
         };
         arrivals.clear();
-        arrivals.extend(&self.log);
+        let told = |arrival: &Arrival| wire::reported(arrival.at, now, self.parts);
+        arrivals.extend(self.log.iter().map(|a| Arrival { at: told(a), ..*a }));
         self.reports.push_back(arrivals);
         self.pending = Some(Packet {
             seq: self.next_report,

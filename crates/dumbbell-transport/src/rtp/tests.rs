@@ -144,7 +144,9 @@ fn frames_are_cut_and_paced() {
     assert_eq!((log.lost, log.timeouts), (0, 0));
     // A report every 50 ms, on the way for 50 ms: 100 ms before the end nearly all is known.
     assert!(log.received + 20 >= run.forward.sent && log.received <= run.forward.sent);
-    assert_eq!(run.pair.sender.rtt_sample(), Some(100 * MILLISECOND));
+    // Reports tell arrivals up to 1/1024 s late, and so how long they were held back too short.
+    let rtt = run.pair.sender.rtt_sample().unwrap();
+    assert!((100 * MILLISECOND..100 * MILLISECOND + SECOND / 1024).contains(&rtt), "{rtt}");
 }
 
 /// What was captured is delivered, lost, waits at the sender, or is on its way; and every frame without

@@ -20,6 +20,8 @@ pub(super) struct Settings {
     /// IP bytes of a full packet.
     pub(super) packet: u16,
     pub(super) feedback_interval: Nanos,
+    /// Of a second, in which reports tell arrivals; 0: exactly.
+    pub(super) arrival_parts: u64,
     pub(super) feedback_timeout: Nanos,
     /// Missing packets count as lost when so many later ones have arrived.
     pub(super) reordering: u64,
@@ -33,6 +35,7 @@ impl Settings {
         Self {
             packet: options.count("packet") as u16,
             feedback_interval: options.time("feedback_interval"),
+            arrival_parts: options.count("arrival_parts"),
             feedback_timeout: options.time("feedback_timeout"),
             reordering: options.count("reordering"),
             max_queue_delay: options.time("max_queue_delay"),
@@ -65,6 +68,14 @@ pub(crate) fn info() -> TransportInfo {
                 50 * MS,
                 (1e6, 1e10),
                 "between two reports (RFC 8888 leaves it open; NADA suggests 100 ms)",
+            ),
+            ParamInfo::new(
+                "arrival_parts",
+                "count",
+                1024,
+                (0.0, 1e9),
+                "parts of a second in which reports tell arrivals (RFC 8888: 1024; libwebrtc's \
+                 transport-wide feedback: 4000); 0: exactly",
             ),
             ParamInfo::new(
                 "feedback_timeout",

@@ -1,5 +1,7 @@
 //! What media packets and reports carry, and how long they are.
 
+use dumbbell_queue::Nanos;
+
 use crate::Packet;
 use crate::flow::DATAGRAM_HEADER_BYTES;
 
@@ -18,6 +20,17 @@ pub(super) fn report_bytes(packets: u64) -> u16 {
     let most = u64::from((u16::MAX - REPORT_FIXED_BYTES) / REPORT_PACKET_BYTES - 2);
     let block = packets.min(most) as u16 * REPORT_PACKET_BYTES;
     REPORT_FIXED_BYTES + block.next_multiple_of(4)
+}
+
+/// The time of an arrival as a report made at `made` tells it: so many parts of a second before that
+/// (RFC 8888 section 3.1: 1024). 0 parts: exactly.
+pub(super) fn reported(arrival: Nanos, made: Nanos, parts: u64) -> Nanos {
+    if parts == 0 {
+        return arrival;
+    }
+    let (second, parts) = (1_000_000_000, u128::from(parts));
+    let offset = u128::from(made.saturating_sub(arrival)) * parts / second;
+    made - (offset * second / parts) as Nanos
 }
 
 /// Packets that fit into a report of an IP length.
@@ -51,6 +64,27 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MADE: Nanos = 7_000_000_000;
+
+    /// RFC 8888 section 3.1: an offset of 512 is exactly half a second; less than a part is left out,
+    /// so that a packet seems to have arrived later by less than that.
+    #[test]
+    fn arrivals_are_told_in_parts_of_a_second() {
+        for (offset, told) in [
+            (500_000_000, 500_000_000),
+            (500_900_000, 500_000_000),
+            // 513 of 1024 parts are 500 976 562.5 ns.
+            (500_976_563, 500_976_562),
+            (976_562, 0),
+            (0, 0),
+        ] {
+            assert_eq!(reported(MADE - offset, MADE, 1024), MADE - told, "{offset}");
+            assert_eq!(reported(MADE - offset, MADE, 0), MADE - offset);
+        }
+        // libwebrtc's transport-wide feedback: 250 us.
+        assert_eq!(reported(MADE - 999_999, MADE, 4000), MADE - 750_000);
+    }
 
     /// RFC 8888: 8 bytes of RTCP header and sender, 8 of one stream's header, 2 for each packet padded to
     /// 4, 4 of timestamp.
