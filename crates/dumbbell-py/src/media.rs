@@ -75,6 +75,9 @@ pub(crate) struct MediaFeedback {
     /// Bytes that wait in the sender's own queue.
     #[pyo3(get)]
     queued: u64,
+    /// Of them, those of frames before the newest.
+    #[pyo3(get)]
+    backlog: u64,
     /// How long the first of them has waited, nanoseconds.
     #[pyo3(get)]
     queue_delay: Nanos,
@@ -90,6 +93,7 @@ impl MediaFeedback {
             srtt: feedback.srtt,
             in_flight: feedback.in_flight,
             queued: feedback.queued,
+            backlog: feedback.backlog,
             queue_delay: feedback.queue_delay,
         })
     }

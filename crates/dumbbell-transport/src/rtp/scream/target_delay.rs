@@ -127,9 +127,8 @@ mod tests {
         assert_eq!(lossy.seconds(), 0.4);
     }
 
-    /// What has just begun is not steady: in the reference implementation the history holds zeros at
-    /// first. After k
-    /// delays of 0.2 s, that is 2, the mean of 50 is 2 k/50 and the variance 4 (k/200)(1 - k/200): at
+    /// What has just begun is not steady: in the reference implementation the history holds zeros at first.
+    /// After k delays of 0.2 s, that is 2, the mean of 50 is 2 k/50 and the variance 4 (k/200)(1 - k/200): at
     /// k = 10 that is 0.19, and the target 0.04 + 0.1 sqrt(0.19) = 0.0836 s, which is less than 0.1;
     /// from k = 11 on it is above 0.2, and the target stays at 0.1 s until the zeros have gone.
     #[test]
