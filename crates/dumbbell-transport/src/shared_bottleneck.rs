@@ -81,7 +81,20 @@ pub fn options() -> Vec<ParamInfo> {
         fraction(
             "p_l",
             0.05,
-            "Loss above which a flow has a bottleneck, and loss counts in place of skewness",
+            "Loss above which a flow has a bottleneck, and loss tells groups apart",
+        ),
+        ParamInfo::choice(
+            "loss",
+            &["instead", "besides"],
+            "instead",
+            "Loss above p_l tells groups apart in place of skewness (Hayes, Ferlin, Welzl 2014 and the \
+             authors' MPTCP), or after it",
+        ),
+        ParamInfo::flag(
+            "mask",
+            false,
+            "Intervals in which a flow had no bottleneck count neither in its variability nor for \
+             crossings, which are noise then (the authors' MPTCP: off)",
         ),
         count(
             "confirmations",
@@ -105,6 +118,10 @@ pub struct SbdOptions {
     pub p_d: f64,
     pub p_v: f64,
     pub p_l: f64,
+    /// High loss parts flows in place of skewness, not after it.
+    pub loss_instead: bool,
+    /// Only intervals with a bottleneck count for variability and frequency.
+    pub mask: bool,
     pub confirmations: u64,
 }
 
@@ -126,6 +143,8 @@ impl SbdOptions {
             p_d: params.number("p_d"),
             p_v: params.number("p_v"),
             p_l: params.number("p_l"),
+            loss_instead: params.choice("loss") == "instead",
+            mask: params.flag("mask"),
             confirmations: params.count("confirmations"),
         }
     }
@@ -160,6 +179,8 @@ struct Interval {
     below: i64,
     /// Sum of absolute deviations from the mean of the interval before.
     deviation: f64,
+    /// Its end found a bottleneck.
+    bottleneck: bool,
 }
 
 impl Interval {
@@ -208,46 +229,71 @@ impl Statistics {
         }
         self.long_mean = (count > 0.0).then(|| sum / count);
 
-        let (mut compared, mut below, mut deviation) = (0.0, 0.0, 0.0);
-        for (age, interval) in self.past.iter().take(options.m).enumerate() {
-            let weight = (options.m - options.f + 1).min(options.m - age) as f64;
-            compared += weight * interval.compared as f64;
-            below += weight * interval.below as f64;
-            deviation += weight * interval.deviation;
-        }
-        let mean = self.long_mean.unwrap_or(0.0);
-        let skewness = if compared > 0.0 { below / compared } else { 0.0 };
-        let variability = if compared > 0.0 { deviation / compared } else { 0.0 };
+        let skewness = self.average(options, false, |interval| interval.below as f64);
+        let variability = self.average(options, false, |interval| interval.deviation);
         let lost: u64 = self.past.iter().map(|interval| interval.lost).sum();
         let sent = lost + self.past.iter().map(|interval| interval.samples).sum::<u64>();
         let loss = if sent > 0 { lost as f64 / sent as f64 } else { 0.0 };
         // A delay that never varies is no queue's, though its skewness is that of a full one.
-        let skewed = variability > 0.0
-            && (skewness < options.c_s || (skewness < options.c_h && self.estimate.bottleneck));
+        let skewed = |skewness: f64| {
+            skewness < options.c_s || (skewness < options.c_h && self.estimate.bottleneck)
+        };
+        let skewed = skewness.is_some_and(skewed) && variability.is_some_and(|mad| mad > 0.0);
+        let bottleneck = skewness.is_some() && (skewed || loss > options.p_l);
+        self.past[0].bottleneck = bottleneck;
+        let variability = if options.mask {
+            self.average(options, true, |interval| interval.deviation)
+        } else {
+            variability
+        }
+        .unwrap_or(0.0);
+        let mean = self.long_mean.unwrap_or(0.0);
         self.estimate = Estimate {
             mean: self.first.unwrap_or(0) as f64 + mean,
-            skewness,
+            skewness: skewness.unwrap_or(0.0),
             variability,
-            frequency: self.crossings(mean, options.p_v * variability) as f64
-                / self.past.len() as f64,
+            frequency: self.frequency(mean, options.p_v * variability, options.mask),
             loss,
-            bottleneck: compared > 0.0 && (skewed || loss > options.p_l),
+            bottleneck,
         };
     }
 
+    /// A sum over samples of the last M intervals for each of them, the older intervals with less weight;
+    /// `bottleneck`: of those alone that had one. `None` without samples.
+    fn average(
+        &self,
+        options: &SbdOptions,
+        bottleneck: bool,
+        sum: impl Fn(&Interval) -> f64,
+    ) -> Option<f64> {
+        let (mut count, mut total) = (0.0, 0.0);
+        for (age, interval) in self.past.iter().take(options.m).enumerate() {
+            if interval.bottleneck || !bottleneck {
+                let weight = (options.m - options.f + 1).min(options.m - age) as f64;
+                count += weight * interval.compared as f64;
+                total += weight * sum(interval);
+            }
+        }
+        (count > 0.0).then(|| total / count)
+    }
+
     /// How often the means of intervals have gone from one side of the long-term mean to the other, by
-    /// more than `margin` each.
-    fn crossings(&self, mean: f64, margin: f64) -> usize {
-        let mut crossings = 0;
+    /// more than `margin` each, of the intervals with samples. With `mask` what happens in an interval
+    /// without a bottleneck is not counted.
+    fn frequency(&self, mean: f64, margin: f64, mask: bool) -> f64 {
+        let (mut crossings, mut intervals) = (0_usize, 0_usize);
         let mut side = None;
-        for interval in self.past.iter().rev().filter_map(Interval::mean) {
+        for past in self.past.iter().rev() {
+            let Some(interval) = past.mean() else { continue };
+            intervals += 1;
             if (interval - mean).abs() > margin {
                 let above = interval > mean;
-                crossings += usize::from(side.is_some_and(|side| side != above));
+                let crossed = side.is_some_and(|side| side != above);
+                crossings += usize::from(crossed && (past.bottleneck || !mask));
                 side = Some(above);
             }
         }
-        crossings
+        crossings as f64 / intervals.max(1) as f64
     }
 }
 
@@ -326,12 +372,21 @@ pub fn group(options: &SbdOptions, estimates: &[Estimate]) -> Vec<Option<u32>> {
     let mut groups = Vec::new();
     for part in split(held_up, |flow| value(flow, |e| e.frequency), absolute(options.p_f)) {
         for part in split(part, |flow| value(flow, |e| e.variability), relative(options.p_mad)) {
-            let lossy = part.iter().any(|&flow| estimates[flow].loss > options.p_l);
-            groups.extend(if lossy {
-                split(part, |flow| value(flow, |e| e.loss), relative(options.p_d))
+            let lossy =
+                |part: &[usize]| part.iter().any(|&flow| estimates[flow].loss > options.p_l);
+            let parts = if options.loss_instead && lossy(&part) {
+                vec![part]
             } else {
                 split(part, |flow| value(flow, |e| e.skewness), absolute(options.p_s))
-            });
+            };
+            for part in parts {
+                if lossy(&part) {
+                    let alike = relative(options.p_d);
+                    groups.extend(split(part, |flow| value(flow, |e| e.loss), alike));
+                } else {
+                    groups.push(part);
+                }
+            }
         }
     }
     groups.sort_by_key(|group| group.iter().min().copied());
@@ -468,6 +523,41 @@ mod tests {
         assert_near(run(equal, &means).estimate(0).frequency, 0.0);
     }
 
+    /// Two crossings in the three intervals since the flow began to send, whatever had passed before. The
+    /// long-term mean is 80 / 3 (M = 4 reaches over all of them).
+    #[test]
+    fn silence_is_no_part_of_frequency() {
+        let options = SbdOptions { n: 50, m: 4, f: 4, p_v: 0.0, ..defaults() };
+        let silent: [&[i64]; 3] = [&[]; 3];
+        let sent: [&[i64]; 3] = [&[40], &[0], &[40]];
+        let sbd = run(options, &[silent.as_slice(), sent.as_slice()].concat());
+        assert_near(sbd.estimate(0).frequency, 2.0 / 3.0);
+    }
+
+    /// By hand, M = 1 for skewness, so that each interval is judged by itself: after a first one of 0, two
+    /// that are above the mean before have a bottleneck (skewness -1), one that is below has none (+1),
+    /// then again one above. Means 0, 10, 30, 0, 20: around the last one of 20 crossings are up in the third
+    /// interval and down in the fourth. Masked, that of the fourth is not counted.
+    #[test]
+    fn masked_intervals_count_for_nothing() {
+        let means: [&[i64]; 5] = [&[0], &[10], &[30], &[0], &[20]];
+        for (mask, crossings) in [(false, 2.0), (true, 1.0)] {
+            let options = SbdOptions { n: 5, m: 1, f: 1, p_v: 0.0, c_h: 0.1, mask, ..defaults() };
+            let sbd = run(options, &means);
+            assert_near(sbd.estimate(0).frequency, crossings / 5.0);
+        }
+        // Deviations from the mean before are 10, 20 and 30 in the last three of four intervals; the last
+        // is below the long-term mean of 40 / 3 and would be without a bottleneck by itself, but with M = 4
+        // skewness is (-1 - 1 + 1) / 3.
+        let all: [&[i64]; 4] = [&[0], &[10], &[30], &[0]];
+        for (c_s, variability) in [(0.1, 20.0), (-0.5, 15.0)] {
+            let options = SbdOptions { n: 4, m: 4, f: 4, c_s, c_h: c_s, mask: true, ..defaults() };
+            let sbd = run(options, &all);
+            assert_near(sbd.estimate(0).variability, variability);
+            assert_eq!(sbd.estimate(0).bottleneck, c_s > 0.0);
+        }
+    }
+
     #[test]
     fn losses_count_over_the_longest_window() {
         let mut sbd = SharedBottleneck::new(short(), 1);
@@ -527,6 +617,10 @@ mod tests {
         let alike = estimate(0.2, 10e6, 0.3, 0.095);
         let other = estimate(0.2, 10e6, -0.3, 0.08);
         assert_eq!(group(&defaults(), &[base, other, alike]), [Some(0), Some(1), Some(0)]);
+        let besides = SbdOptions { loss_instead: false, ..defaults() };
+        assert_eq!(group(&besides, &[base, other, alike]), [Some(0), Some(1), Some(2)]);
+        let both = estimate(0.2, 10e6, -0.25, 0.095);
+        assert_eq!(group(&besides, &[base, other, both]), [Some(0), Some(1), Some(0)]);
     }
 
     /// Neighbours in a chain stay together even where the ends differ; flows without a bottleneck are in
