@@ -275,6 +275,8 @@ impl Engine<'_> {
         coupling.members[member].slot = slot;
         if let (None, Some(detector)) = (slot, &mut coupling.detector) {
             detector.reset(member);
+            // What it has lost is no loss of the next session.
+            coupling.lost[member] = self.entries[flow as usize].dropped;
         }
         self.settle_member(index, member);
     }
