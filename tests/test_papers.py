@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ pytest.importorskip("matplotlib", reason="figures are an extra")
 from dumbbell import UsageError
 from dumbbell._cli import run_command
 from dumbbell.papers import _paper, listing, loss_arithmetic, reproduce
+from dumbbell.papers._fse_runs import QUICK, Setup
 from dumbbell.papers.cubic_recovery import reno_rounds, time_to_regain
 
 NAMES = [row["name"] for row in listing()]
@@ -104,3 +106,11 @@ def test_wrong_names_and_places(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         reproduce("cubic-recovery", tmp_path / "file")
+
+
+@pytest.mark.parametrize(("transport", "damped"), [("tfrc", True), ("rap", None)])
+def test_fse_slides_run_tfrc_as_ns2_does(transport: str, damped: bool | None) -> None:
+    """`Agent/TFRC set ca_ 1` is ns-2's default; RAP knows no such thing."""
+    plan = replace(QUICK, seconds=1)
+    result = Setup(transport, (10,), None).run(plan, 1)
+    assert result.config["flows"][0]["transport"]["options"].get("damping") is damped

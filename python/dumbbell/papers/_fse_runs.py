@@ -32,6 +32,9 @@ _SPREAD = 0.5
 """Of gaps. Coupled flows have exactly one rate: with equal gaps they would keep step for good, and
 the same ones would find a drop-tail queue full each time (Floyd and Jacobson 1992)."""
 
+_AS_SIMULATED: Mapping[str, Mapping[str, Any]] = {"tfrc": {"damping": True}}
+"""What the slides' simulator, ns-2, does by default and ours does not (`Agent/TFRC set ca_ 1`)."""
+
 SLIDES = "Islam, Welzl, Gjessing, Hayes, FSE slides"
 RTT_MS = 100
 
@@ -119,7 +122,11 @@ class Setup:
                 "transport": self.transport,
                 "rtt": f"{rtt}ms",
                 "start": f"{draw.randrange(1, 1000)}ms",
-                "options": {"packet": f"{PACKET_BYTES}B", "overhead": _SPREAD},
+                "options": {
+                    "packet": f"{PACKET_BYTES}B",
+                    "overhead": _SPREAD,
+                    **_AS_SIMULATED.get(self.transport, {}),
+                },
                 **({"traffic": self.limited[i]} if i in self.limited else {}),
             }
             for i, rtt in enumerate(self.rtts_ms)
