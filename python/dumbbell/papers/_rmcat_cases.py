@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -64,9 +65,9 @@ class Measured:
     """Time of capture and delay (ms, NaN if lost) of each flow's frames."""
 
     @classmethod
-    def run(cls, case: str, cc: str) -> Measured:
+    def run(cls, case: str, cc: str, seed: int) -> Measured:
         """Run a case."""
-        result = run_scenario(scenario(case, cc))
+        result = run_scenario(scenario(case, cc), seed=seed)
         link = columns(result, "link_series")
         first = link["link"] == result.summary["links"][0]["id"]
         series = by_name(columns(result, "flow_series"), "flow")
@@ -112,26 +113,29 @@ class Measured:
         late = at[(at >= start + 1) & (smooth >= share)]
         return float(late[0] - start) if late.size else float("inf")
 
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each flow."""
-        found = []
-        for flow in self.summary["flows"]:
-            media = flow["media"] or {}
-            found.append(
-                {
-                    "case": self.case,
-                    "controller": self.cc,
-                    "flow": flow["id"],
-                    "rate (Mbit/s)": round(flow["goodput_bps"] / 1e6, 3),
-                    "lost packets (%)": round(100 * flow["loss_ratio"], 2),
-                    "frame delay p50 (ms)": _rounded(media, "p50"),
-                    "p95 (ms)": _rounded(media, "p95"),
-                    "lost frames": media.get("lost_frames", "-"),
-                    "freezes": media.get("freezes", "-"),
-                    "frozen (s)": round(media["freeze_s"], 2) if media else "-",
-                }
-            )
-        return found
+
+def flow_rows(runs: Sequence[Measured]) -> list[dict[str, Any]]:
+    """A row for each flow of a case: means over its runs, and the rate's standard deviation."""
+    found = []
+    for flows in zip(*(run.summary["flows"] for run in runs), strict=True):
+        rates = [flow["goodput_bps"] / 1e6 for flow in flows]
+        media = [flow["media"] for flow in flows if flow["media"]]
+        found.append(
+            {
+                "case": runs[0].case,
+                "controller": runs[0].cc,
+                "flow": flows[0]["id"],
+                "rate (Mbit/s)": round(float(np.mean(rates)), 3),
+                "spread (Mbit/s)": round(float(np.std(rates)), 3),
+                "lost packets (%)": _average([100 * flow["loss_ratio"] for flow in flows], 2),
+                "frame delay p50 (ms)": _average([m["frame_delay_ms"]["p50"] for m in media], 1),
+                "p95 (ms)": _average([m["frame_delay_ms"]["p95"] for m in media], 1),
+                "lost frames": _average([m["lost_frames"] for m in media], 1),
+                "freezes": _average([m["freezes"] for m in media], 1),
+                "frozen (s)": _average([m["freeze_s"] for m in media], 2),
+            }
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,7 @@ class Rest:
     """Wait of packets at the link."""
 
     @classmethod
-    def run(cls, flows: int, capacity_bps: float, noise: float) -> Rest:
+    def run(cls, flows: int, capacity_bps: float, noise: float, seed: int) -> Rest:
         """Run so many flows, starting 7 s apart, under video with this much noise."""
         video = {"kind": "video", "size_noise": noise, "interval_noise": noise}
         result = run_scenario(
@@ -163,7 +167,8 @@ class Rest:
                     {"transport": "rtp", "cc": "nada", "traffic": video, "count": flows,
                      "stagger": "7s"}
                 ],
-            }
+            },
+            seed=seed,
         )  # fmt: skip
         variables = columns(result, "controller_series")
         signal = variables["name"] == "x_curr_ms"
@@ -181,20 +186,23 @@ class Rest:
         """RFC 8698: 10 ms times the greatest rate over a flow's share."""
         return 10 * 1.5e6 * self.flows / self.capacity_bps
 
-    def row(self) -> dict[str, Any]:
-        return {
-            "flows": self.flows,
-            "capacity (Mbit/s)": self.capacity_bps / 1e6,
-            "noise": self.noise,
-            "RFC 8698 (ms)": round(self.expected, 1),
-            "signal (ms)": round(self.signal, 1),
-            "queue (ms)": round(self.queue, 1),
-        }
+
+def rest_row(runs: Sequence[Rest]) -> dict[str, Any]:
+    """Means over runs of the same flows, and the signal's standard deviation."""
+    signals = [run.signal for run in runs]
+    return {
+        "flows": runs[0].flows,
+        "capacity (Mbit/s)": runs[0].capacity_bps / 1e6,
+        "noise": runs[0].noise,
+        "RFC 8698 (ms)": round(runs[0].expected, 1),
+        "signal (ms)": _average(signals, 1),
+        "spread (ms)": round(float(np.std(signals)), 1),
+        "queue (ms)": _average([run.queue for run in runs], 1),
+    }
 
 
-def _rounded(media: dict[str, Any], key: str) -> Any:
-    value = (media.get("frame_delay_ms") or {}).get(key)
-    return "-" if value is None else round(value, 1)
+def _average(values: Sequence[float], digits: int) -> Any:
+    return round(float(np.mean(values)), digits) if values else "-"
 
 
 def _mean(t: NDArray[Any], values: NDArray[Any], start: float, end: float) -> float:

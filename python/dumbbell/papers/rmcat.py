@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from dumbbell.papers._rmcat_cases import (
     LIBWEBRTC_GCC,
     Measured,
     Rest,
+    flow_rows,
+    rest_row,
 )
 
 if TYPE_CHECKING:
@@ -27,38 +30,64 @@ _QUICK = ("5.1", "5.4", "5.8")
 _RESTS = ((1, 1e6), (1, 0.6e6), (3, 3.5e6))
 _NOISES = (0.15, 0.0)
 
-_Runs = dict[tuple[str, str], Measured]
+_SEEDS = range(1, 6)
+
+_Runs = dict[tuple[str, str], list[Measured]]
 _Judged = list[tuple[Published, float]]
 
 
 def _run(quick: bool) -> Outcome:
     cases = _QUICK if quick else (*CASES, FREE_BACK)
+    seeds = _SEEDS[:1] if quick else _SEEDS
     pairs = [(case, cc) for case in cases for cc in CONTROLLERS]
     pairs += [(case, LIBWEBRTC_GCC) for case in _BESIDE_TCP if case in cases]
-    noises = _NOISES[:1] if quick else _NOISES
+    places = [(*one, noise) for noise in (_NOISES[:1] if quick else _NOISES) for one in _RESTS]
     with thread_pool() as pool:
-        measured = pool.map(lambda pair: Measured.run(*pair), pairs)
-        runs: _Runs = dict(zip(pairs, measured, strict=True))
-        rests = [pool.submit(Rest.run, *one, noise) for noise in noises for one in _RESTS]
-        rested = [rest.result() for rest in rests]
-    judged = [_rests(rest) for rest in rested if rest.noise]
+        futures = {
+            pair: [pool.submit(Measured.run, *pair, seed) for seed in seeds] for pair in pairs
+        }
+        resting = [[pool.submit(Rest.run, *place, seed) for seed in seeds] for place in places]
+        runs: _Runs = {pair: [one.result() for one in them] for pair, them in futures.items()}
+        rested = [[one.result() for one in them] for them in resting]
+    judged = [_merged([[_rests(run)] for run in them]) for them in rested]
     for cc in (*CONTROLLERS, LIBWEBRTC_GCC):
         for case, judge in _JUDGES.items():
             if (case, cc) in runs:
-                judged += judge(cc, runs[case, cc])
+                judged.append(_merged([judge(cc, run) for run in runs[case, cc]]))
         if (FREE_BACK, cc) in runs:
-            judged.append(_feedback(cc, runs["5.3", cc], runs[FREE_BACK, cc]))
-    rows = [published.judge(ours) for published, ours in judged]
+            both = zip(runs["5.3", cc], runs[FREE_BACK, cc], strict=True)
+            judged.append(_merged([[_feedback(cc, *pair)] for pair in both]))
+    values = [one for some in judged for one in some]
     tables = {
-        "NADA at rest": [rest.row() for rest in rested],
-        "Flows": [row for run in runs.values() for row in run.rows()],
+        "Spread over runs": [
+            {"what": published.what, "mean": _rounded(mean), "standard deviation": _rounded(spread)}
+            for published, mean, spread in values
+        ],
+        "NADA at rest": [rest_row(them) for them in rested],
+        "Flows": [row for them in runs.values() for row in flow_rows(them)],
     }
-    return Outcome(rows, lambda: _draw(runs), tables)
+    rows = [published.judge(mean) for published, mean, _ in values]
+    return Outcome(rows, lambda: _draw({pair: them[0] for pair, them in runs.items()}), tables)
+
+
+def _merged(runs: Sequence[_Judged]) -> list[tuple[Published, float, float]]:
+    """What each run says of the same claims, as means and standard deviations."""
+    found = []
+    for claims in zip(*runs, strict=True):
+        values = [value for _, value in claims]
+        spread = float(np.std(values)) if np.isfinite(values).all() else float("inf")
+        found.append((claims[0][0], float(np.mean(values)), spread))
+    return found
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 def _rests(rest: Rest) -> tuple[Published, float]:
     """The delay that NADA steers to."""
     flows = f"{rest.flows} flow{'s' * (rest.flows > 1)}"
+    flows += "" if rest.noise else " of equal frames"
     what = f"nada at rest, {flows}, {rest.capacity_bps / 1e6:g} Mbit/s: queueing delay"
     return within(what, rest.expected, 0.2, unit="ms", source=_NADA), rest.signal
 
@@ -130,7 +159,7 @@ _JUDGES = {
 }
 
 
-def _draw(runs: _Runs) -> Figure:
+def _draw(runs: dict[tuple[str, str], Measured]) -> Figure:
     """Rates above, delay of frames below, for each case a pair of rows, a column a controller."""
     from dumbbell._plots import figure
     from dumbbell._plots_panels import CAPACITY_COLOUR, COLOURS
@@ -188,11 +217,12 @@ PAPER = Paper(
     source="RFC 8867, RFC 8698, RFC 8298, draft-ietf-rmcat-gcc",
     setup=(
         "The presets rmcat-5.1 to rmcat-5.8: drop-tail queues of 300 ms, one way 50 ms, synthetic "
-        "video (RFC 8593) from 150 kbit/s to 1.5 Mbit/s, reports every 50 ms (RFC 8888), one run "
-        "each; GCC beside TCP also with libwebrtc's gains of the threshold. "
-        "Queues keep the bytes that are 300 ms at the first capacity. In the figure grey is "
-        "capacity, black TCP, rates are means of a second; below are delays of frames. At rest: "
-        "the same video at a constant capacity for 240 s, the last 100 s counted."
+        "video (RFC 8593) from 150 kbit/s to 1.5 Mbit/s, reports every 50 ms (RFC 8888), means of "
+        "five runs, whose frames differ; GCC beside TCP also with libwebrtc's gains of the "
+        "threshold. Queues keep the bytes that are 300 ms at the first capacity. At rest: the same "
+        "video at a constant capacity for 240 s, the last 100 s counted. In the figure, of the "
+        "first run, grey is capacity, black TCP, rates are means of a second; below are delays of "
+        "frames."
     ),
     run=_run,
 )
