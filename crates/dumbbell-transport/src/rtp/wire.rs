@@ -5,6 +5,8 @@ use dumbbell_queue::Nanos;
 use crate::Packet;
 use crate::flow::DATAGRAM_HEADER_BYTES;
 
+const SECOND: Nanos = 1_000_000_000;
+
 /// RTP header without extensions (RFC 3550), beside those of IP and UDP.
 const RTP_HEADER_BYTES: u16 = 12;
 /// Headers of a media packet.
@@ -28,9 +30,15 @@ pub(super) fn reported(arrival: Nanos, made: Nanos, parts: u64) -> Nanos {
     if parts == 0 {
         return arrival;
     }
-    let (second, parts) = (1_000_000_000, u128::from(parts));
-    let offset = u128::from(made.saturating_sub(arrival)) * parts / second;
-    made - (offset * second / parts) as Nanos
+    let ago = made.saturating_sub(arrival);
+    // A packet is in ten reports, and what fits into 64 bits is divided much faster.
+    match ago.checked_mul(parts) {
+        Some(product) => made - product / SECOND * SECOND / parts,
+        None => {
+            let (second, parts) = (u128::from(SECOND), u128::from(parts));
+            made - (u128::from(ago) * parts / second * second / parts) as Nanos
+        }
+    }
 }
 
 /// Packets that fit into a report of an IP length.
@@ -82,6 +90,9 @@ mod tests {
             assert_eq!(reported(MADE - offset, MADE, 1024), MADE - told, "{offset}");
             assert_eq!(reported(MADE - offset, MADE, 0), MADE - offset);
         }
+        // More than 64 bits between: 100 days in nanoseconds.
+        let long = 8_640_000_000_000_000;
+        assert_eq!(reported(MADE, MADE + long + 1, 1_000_000_000), MADE);
         // libwebrtc's transport-wide feedback: 250 us.
         assert_eq!(reported(MADE - 999_999, MADE, 4000), MADE - 750_000);
     }
