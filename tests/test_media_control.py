@@ -117,6 +117,17 @@ def test_a_module_beside_the_scenario(tmp_path: Path) -> None:
     sys.modules.pop("slow_media")
 
 
+def test_rates_may_have_a_unit() -> None:
+    """As those of the controllers that are built in."""
+    flow = {"params": {"target_rate": "250kbit", "max_rate": 4e6}}
+    result = dumbbell.run(scenario(flow), controllers={"mine": Steady})
+    assert last(result, "target_bps") == 250e3
+    flow = {"params": {"max_rate": "4M"}}
+    expected = "max_rate = '4M': expected a rate with unit"
+    with pytest.raises(dumbbell.ScenarioError, match=expected):
+        dumbbell.run(scenario(flow), controllers={"mine": Steady})
+
+
 class Broken(Steady):
     def on_feedback(self, feedback: MediaFeedback) -> None:
         if feedback.now > SECOND:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dumbbell._units import parse_rate
 from dumbbell.control import set_params
 
 if TYPE_CHECKING:
     from dumbbell._core import MediaFeedback
 
 __all__ = ["MediaControl"]
+
+_RATES = frozenset({"min_rate", "max_rate", "target_rate", "send_rate"})
 
 
 class MediaControl:
@@ -50,10 +53,17 @@ class MediaControl:
     """Names of numeric attributes to record in the table ``controller_series``."""
 
     def __init__(self, **params: Any) -> None:
-        """Set the parameters that the scenario gives.
+        """Set the parameters that the scenario gives; the rates may have a unit, "4Mbit".
 
-        Raises TypeError for a parameter that is no attribute of the class.
+        Raises TypeError for a parameter that is no attribute of the class, ValueError for a text
+        that is no rate.
         """
+        for name in _RATES & params.keys():
+            if isinstance(params[name], str):
+                try:
+                    params[name] = float(parse_rate(params[name]))
+                except ValueError as error:
+                    raise ValueError(f"{name} = {params[name]!r}: {error}") from None
         set_params(self, params)
 
     def on_start(self, now: int) -> None:
