@@ -72,6 +72,16 @@ def test_all_of_them_for_media(tmp_path: Path) -> None:
     assert "goodput (Mbit/s)" in drawn.read_text()
 
 
+def test_bounds_of_the_rate_are_kept() -> None:
+    """Video of up to 4 Mbit/s stays that under another controller; gains of the first do not."""
+    params = {"max_rate": "4Mbit", "min_rate": "200kbit", "kappa": 0.4}
+    flow = {**VIDEO, "cc": "nada", "params": params}
+    comparison = dumbbell.compare(scenario(flow, {"cc": "bbr", "params": {}}), cc=["gcc", "nada"])
+    gcc, nada = (result.config["flows"][0]["transport"]["cc"] for result in comparison.results)
+    assert gcc == {"kind": "gcc", "params": {"max_rate": 4_000_000, "min_rate": 200_000}}
+    assert nada["params"]["kappa"] == 0.4
+
+
 def test_a_class_of_the_scenarios_own(tmp_path: Path) -> None:
     """A class says itself whether it is for media."""
     (tmp_path / "both_kinds.py").write_text(

@@ -26,6 +26,9 @@ ALL = "all"
 # A name may end in two of what separates names: ledbat++.
 _PART = re.compile(r"[^+]+(?:\+\+)?")
 
+_BOUNDS = frozenset({"min_rate", "max_rate"})
+"""What controllers for media have in common."""
+
 CellProgress = Callable[[int, int], None]
 """Called with the number of runs done and the number of all runs."""
 
@@ -128,10 +131,10 @@ def compare(
     TCP, of plt; or media); "cubic+bbr" gives its parts to them in turn, "nada+bbr" the one to media
     and the other to TCP. "all" stands for every built-in controller that steers by anything, those
     for media where there is nothing else. Parameters of a flow whose controller changes are
-    dropped. `queue`: a name, or a table with `kind`; a name that is the
-    scenario's own keeps the parameters written there; "all" stands for every queue. `over`: values
-    for dotted keys ("path.rate"). `seeds`: this many, from the scenario's own upwards. `jobs`:
-    threads, default one a processor. Ctrl-C keeps the runs that are done.
+    dropped, but for min_rate and max_rate of media. `queue`: a name, or a table with `kind`; a name
+    that is the scenario's own keeps the parameters written there; "all" stands for every queue.
+    `over`: values for dotted keys ("path.rate"). `seeds`: this many, from the scenario's own
+    upwards. `jobs`: threads, default one a processor. Ctrl-C keeps the runs that are done.
 
     Raises ScenarioError, UsageError and what :func:`dumbbell.run` raises.
     """
@@ -219,8 +222,11 @@ def _cc_changes_of(
     changes: dict[str, Any] = {}
     for n, i in enumerate(flows):
         new = names[n % len(names)]
-        if new != scenario.flows[i].controller:
-            changes[f"flows[{i}].params"] = {}
+        flow = scenario.flows[i]
+        if new != flow.controller:
+            kept = _BOUNDS if media else frozenset()
+            params = {name: value for name, value in flow.params.items() if name in kept}
+            changes[f"flows[{i}].params"] = params
         changes[f"flows[{i}].cc"] = new
     return changes
 
