@@ -157,6 +157,25 @@ fn complaint(change: impl Fn(&mut Value)) -> String {
     result.map(|_| ()).unwrap_err().to_string()
 }
 
+/// A flow that has stopped, wherever between two intervals its last packets were lost, is one of which
+/// nothing is known: what it had lost is no loss of a later one.
+#[test]
+fn losses_end_with_their_session() {
+    for stop in (10_000..11_000).step_by(50) {
+        let mut config = path(1_000_000, fifo(5), 15);
+        rap(&mut config, 0, 40, 0);
+        config["flows"][0]["stop_ns"] = json!(stop * 1_000_000);
+        couple(&mut config, "active", &[1.0]);
+        config["coupling"][0]["detect"] = json!({});
+        let found = variables(&simulate(&config));
+        let lost: f64 = found["sbd_loss"].range(..10_000).map(|(_, flows)| flows[&0]).sum();
+        assert!(lost > 0.0);
+        for (time, flows) in found["sbd_loss"].range(stop + 100..) {
+            assert_eq!(flows[&0], 0.0, "stopped at {stop} ms, {time} ms");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_coupled_is_refused() {
     let tcp = |config: &mut Value| {
