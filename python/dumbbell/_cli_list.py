@@ -86,7 +86,7 @@ def _entries(kind: Listed, name: str | None) -> tuple[list[Entry], list[str]]:
 
     registry = builtin()
     kinds: dict[str, Mapping[str, Entry]] = {
-        Listed.CONTROLLERS: {**registry.controllers, **registry.media},
+        Listed.CONTROLLERS: registry.all_controllers,
         Listed.QUEUES: registry.queues,
         Listed.TRANSPORTS: registry.transports,
         Listed.COUPLINGS: {**registry.couplings, **registry.detectors},

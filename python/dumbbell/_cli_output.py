@@ -337,7 +337,7 @@ def _named(item: Mapping[str, Any]) -> str:
     from dumbbell._registry import builtin
 
     registry = builtin()
-    kinds = {**registry.controllers, **registry.media, **registry.queues}
+    kinds = {**registry.all_controllers, **registry.queues}
     known = kinds.get(item["kind"])
     parts = [item["kind"]]
     for name, value in item["params"].items():

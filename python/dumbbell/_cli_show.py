@@ -79,7 +79,7 @@ def _show_page(kind: str, name: str | None, *, json: bool) -> None:
     elif kind == _TRANSPORT:
         pages, known = _pages.TRANSPORTS, dict(builtin().transports)
     else:
-        pages, known = _pages.CONTROLLERS, {**builtin().controllers, **builtin().media}
+        pages, known = _pages.CONTROLLERS, builtin().all_controllers
         if name not in known:
             known |= {entry.name: entry for entry in listing()[0]}
     if name is None:

@@ -110,11 +110,10 @@ def time_panels(result: ResultLike) -> list[Panel]:
     summary = result.summary
     styles = flow_styles(summary)
     flow_series = list(by_name(columns(result, "flow_series"), "flow", list(styles)))
-    link_series = list(by_name(columns(result, "link_series"), "link", _link_ids(summary)))[
-        :_MOST_LINKS
-    ]
+    links = columns(result, "link_series")
+    link_series = list(by_name(links, "link", _link_ids(summary)))[:_MOST_LINKS]
     panels = [
-        _goodput(flow_series, columns(result, "link_series"), link_series, styles),
+        _goodput(flow_series, links, link_series, styles),
         _panel(
             "cwnd",
             "Congestion window",
@@ -235,7 +234,7 @@ def _panel(
 
 def _goodput(
     flow_series: list[tuple[str, Columns]],
-    all_links: Columns,
+    links: Columns,
     link_series: list[tuple[str, Columns]],
     styles: dict[str, Style],
 ) -> Panel | None:
@@ -248,7 +247,7 @@ def _goodput(
         lines.append(Line("capacity", link_series[0][1]["t"], capacity, CAPACITY_COLOUR, "dot"))
         reading += " The dotted line is the first link's capacity: what lies below it is unused."
     highest = max((float(np.nanmax(line.y, initial=0.0)) for line in lines), default=0.0)
-    fastest = float(np.nanmax(all_links.get("capacity_bps", capacity), initial=0.0))
+    fastest = float(np.nanmax(links.get("capacity_bps", capacity), initial=0.0))
     top = None
     if 0 < _BURST * fastest < highest:
         top = highest = _TOP * fastest

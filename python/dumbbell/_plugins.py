@@ -98,7 +98,7 @@ def plugins() -> dict[str, Plugin]:
 def _plugin(name: str, points: list[EntryPoint]) -> Plugin:
     packages = sorted({_package(point) for point in points})
     problem = ""
-    if name in builtin().controllers or name in builtin().media:
+    if name in builtin().all_controllers:
         problem = "refused: a built-in controller has that name"
     elif len({point.value for point in points}) > 1:
         problem = "refused: the name is registered more than once"

@@ -128,28 +128,27 @@ class Registry:
     def with_custom(self, names: frozenset[str]) -> Registry:
         return replace(self, custom=names)
 
-    def canonical_controller(
-        self, kind: str, params: Mapping[str, object], *, key: str, params_key: str
-    ) -> dict[str, Any]:
-        """`{"kind", "params"}` as the engine reads it. Raises ScenarioError."""
-        if kind in self.custom:
-            return {"kind": kind, "params": dict(params)}
-        entry = _find(self.controllers, "controller", kind, key, self.custom)
-        return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
+    @property
+    def all_controllers(self) -> dict[str, Entry]:
+        """Those of TCP and those for media."""
+        return {**self.controllers, **self.media}
 
-    def canonical_controller_of(
+    def canonical_controller(
         self,
-        transport: str,
         kind: str,
         params: Mapping[str, object],
         *,
         key: str,
         params_key: str,
+        transport: str = "tcp",
     ) -> dict[str, Any]:
-        """As `canonical_controller`, of a transport that may carry media. Raises ScenarioError."""
-        if self.transports[transport].controllers != "media" or kind in self.custom:
-            return self.canonical_controller(kind, params, key=key, params_key=params_key)
-        entry = _find(self.media, "controller", kind, key, self.custom)
+        """`{"kind", "params"}` of a transport's controller as the engine reads it. Raises
+        ScenarioError."""
+        if kind in self.custom:
+            return {"kind": kind, "params": dict(params)}
+        taken = self.transports[transport].controllers if transport != "tcp" else "window"
+        entries = self.media if taken == "media" else self.controllers
+        entry = _find(entries, "controller", kind, key, self.custom)
         return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
 
     def canonical_queue(

@@ -551,12 +551,12 @@ def _other_transport(flow: Flow, registry: Registry, key: str) -> dict[str, Any]
         "options": registry.canonical_options(flow.transport, flow.options, key=key),
     }
     if flow.controller:
-        transport["cc"] = registry.canonical_controller_of(
-            flow.transport,
+        transport["cc"] = registry.canonical_controller(
             flow.controller,
             flow.params,
             key=f"{key}.cc",
             params_key=f"{key}.params",
+            transport=flow.transport,
         )
     return transport
 

@@ -210,14 +210,14 @@ def _custom_controllers(scenario: Scenario, given: Controllers) -> Controllers:
     found: dict[str, ControllerFactory] = {
         name: Factory(make) if isinstance(make, type) else make for name, make in given.items()
     }
-    known = {*builtin().controllers, *builtin().media}
+    known = builtin().all_controllers
     for key, name in _named_controllers(scenario):
         if name in found or name in known:
             continue
         if (controller := controller_class(name, key, scenario)) is not None:
             found[name] = Factory(controller)
         elif plugins():
-            names = [*builtin().controllers, *builtin().media, *given, *plugins()]
+            names = [*known, *given, *plugins()]
             raise ScenarioError(
                 file=scenario.file,
                 key=key,

@@ -9,7 +9,10 @@ use pyo3::types::{PyFloat, PyInt};
 
 use crate::attributes::{self, Attributes};
 use crate::event;
-use crate::instance::{Cause, Instance, checked_base, keep, number, overridden};
+use crate::instance::{Cause, Instance, checked_base, keep, number, optional, overridden};
+
+/// What the attribute may be.
+const PACING_RATE: &str = "None or a positive number of bytes per second";
 
 /// Adapter of one instance.
 pub(crate) struct PythonController {
@@ -84,7 +87,11 @@ impl PythonController {
             Ok((
                 window(&instance.getattr(intern!(py, "cwnd"))?, "cwnd")?,
                 threshold(&instance.getattr(intern!(py, "ssthresh"))?)?,
-                pacing(&instance.getattr(intern!(py, "pacing_rate"))?)?,
+                optional(
+                    &instance.getattr(intern!(py, "pacing_rate"))?,
+                    "pacing_rate",
+                    PACING_RATE,
+                )?,
             ))
         });
         match outcome {
@@ -242,17 +249,4 @@ fn threshold(value: &Bound<'_, PyAny>) -> PyResult<u64> {
     let infinite = value.is_none()
         || value.cast_exact::<PyFloat>().is_ok_and(|float| float.value() == f64::INFINITY);
     if infinite { Ok(cc::SSTHRESH_INFINITE) } else { window(value, "ssthresh") }
-}
-
-fn pacing(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-    if value.is_none() {
-        return Ok(None);
-    }
-    match number(value) {
-        Some(rate) if rate > 0.0 && rate.is_finite() => Ok(Some(rate)),
-        _ => Err(PyValueError::new_err(format!(
-            "pacing_rate must be None or a positive number of bytes per second, not {}",
-            value.repr()?
-        ))),
-    }
 }

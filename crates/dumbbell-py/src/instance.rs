@@ -135,6 +135,25 @@ pub(crate) fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
     if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() }
 }
 
+/// A number above 0 and finite, or the line that says so.
+pub(crate) fn positive(value: &Bound<'_, PyAny>, name: &str, expected: &str) -> PyResult<f64> {
+    match number(value) {
+        Some(number) if number > 0.0 && number.is_finite() => Ok(number),
+        _ => {
+            Err(PyValueError::new_err(format!("{name} must be {expected}, not {}", value.repr()?)))
+        }
+    }
+}
+
+/// As [`positive`]; None is none.
+pub(crate) fn optional(
+    value: &Bound<'_, PyAny>,
+    name: &str,
+    expected: &str,
+) -> PyResult<Option<f64>> {
+    if value.is_none() { Ok(None) } else { positive(value, name, expected).map(Some) }
+}
+
 /// The engine names things by `&'static str`: each distinct name is kept once.
 pub(crate) fn keep(name: &str) -> PyResult<&'static str> {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());

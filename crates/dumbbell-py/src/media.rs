@@ -3,11 +3,10 @@
 use dumbbell_queue::{Ecn, Nanos};
 use dumbbell_transport::rtp::control::{self, Feedback, MediaController};
 use pyo3::call::PyCallArgs;
-use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::instance::{Cause, Instance, checked_base, keep, number, overridden};
+use crate::instance::{Cause, Instance, checked_base, keep, optional, overridden, positive};
 
 /// What packets are paced at, over what the encoder is to produce, where the class does not say:
 /// frames leave in two thirds of their interval.
@@ -141,19 +140,6 @@ impl Attributes {
             max_queue_delay: delay.map(|delay| delay as Nanos),
         })
     }
-}
-
-fn positive(value: &Bound<'_, PyAny>, name: &str, expected: &str) -> PyResult<f64> {
-    match number(value) {
-        Some(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => {
-            Err(PyValueError::new_err(format!("{name} must be {expected}, not {}", value.repr()?)))
-        }
-    }
-}
-
-fn optional(value: &Bound<'_, PyAny>, name: &str, expected: &str) -> PyResult<Option<f64>> {
-    if value.is_none() { Ok(None) } else { positive(value, name, expected).map(Some) }
 }
 
 impl PythonMedia {

@@ -142,11 +142,6 @@ impl Entry<'_> {
     }
 
     #[inline]
-    pub(crate) fn may_fail(&self) -> bool {
-        self.custom
-    }
-
-    #[inline]
     pub(crate) fn record_rtt(&mut self, now: u64, rtt: u64) {
         if now >= self.warmup {
             self.rtt.add(rtt);

@@ -213,7 +213,7 @@ impl Engine<'_> {
             packet.set_hosts(config.source_host, config.destination_host);
             self.send(packet);
         }
-        if self.entries[entry].may_fail()
+        if self.entries[entry].custom
             && let Some(message) = self.sessions[slot as usize].sender.take_error()
         {
             self.fail_controller(entry, message);

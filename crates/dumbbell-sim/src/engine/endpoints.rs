@@ -96,7 +96,7 @@ impl Engine<'_> {
             entry.record_rtt(self.now, rtt);
         }
         let membership = entry.membership;
-        if entry.may_fail() {
+        if entry.custom {
             self.poll_controller_error(slot);
         }
         self.transmit(slot);
@@ -196,7 +196,7 @@ impl Engine<'_> {
         let size = connection.size;
         let entry = &mut self.entries[connection.entry as usize];
         let first_write = if size > 0 { size } else { entry.first_write() };
-        if entry.may_fail() {
+        if entry.custom {
             self.poll_controller_error(slot);
         }
         if first_write > 0 {

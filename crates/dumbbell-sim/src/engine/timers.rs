@@ -55,7 +55,7 @@ impl Engine<'_> {
         connection.sender.on_timeout(time);
         let entry = &self.entries[connection.entry as usize];
         let membership = entry.membership;
-        if entry.may_fail() {
+        if entry.custom {
             self.poll_controller_error(slot);
         }
         self.transmit(slot);
