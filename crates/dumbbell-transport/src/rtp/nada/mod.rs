@@ -59,7 +59,8 @@ pub(in crate::rtp) fn info() -> ControllerInfo {
             "count",
             15,
             (1.0, 1000.0),
-            "packets of the minimum filter of queueing delay (RFC 8698 section 5.1.1: 15)",
+            "packets of the minimum filter of queueing delay, of logwin at most (RFC 8698 section \
+             5.1.1: 15)",
         ),
         time(
             "base_window",
@@ -194,7 +195,6 @@ pub(in crate::rtp) struct Nada {
     logwin: Nanos,
     taps: usize,
     base: BaseDelay,
-    newest_delays: VecDeque<i64>,
     log: VecDeque<Logged>,
     received: ReceiveRate,
     intervals: LossIntervals,
@@ -220,7 +220,6 @@ impl Nada {
             logwin: params.time("logwin"),
             taps: params.count("taps") as usize,
             base: BaseDelay::new(params.time("base_window")),
-            newest_delays: VecDeque::new(),
             log: VecDeque::new(),
             received: ReceiveRate::new(params.time("logwin")),
             intervals: LossIntervals::new(),
@@ -245,16 +244,12 @@ impl Nada {
             match delay {
                 Some(delay) => {
                     self.base.add(feedback.now, delay);
-                    self.newest_delays.push_back(delay);
                     self.intervals.received();
                 }
                 None => self.intervals.lost(result.sent, feedback.srtt),
             }
             let marked = result.ecn == Ecn::Ce;
             self.log.push_back(Logged { sent: result.sent, delay, marked });
-        }
-        while self.newest_delays.len() > self.taps {
-            self.newest_delays.pop_front();
         }
         let newest = self.log.back().map_or(0, |logged| logged.sent);
         while self
@@ -266,9 +261,11 @@ impl Nada {
         }
     }
 
-    /// Section 5.1: what the receiver would report.
+    /// Section 5.1: what the receiver would report, all of it of LOGWIN: where packets are few, 15 of
+    /// them would reach back for seconds.
     fn aggregate(&mut self) {
-        if let Some(&least) = self.newest_delays.iter().min() {
+        let newest = self.log.iter().rev().filter_map(|logged| logged.delay).take(self.taps);
+        if let Some(least) = newest.min() {
             self.queueing = millis(self.base.queueing(least));
         }
         if self.log.is_empty() {

@@ -93,6 +93,24 @@ fn loss_or_a_queue_ends_the_ramp_up() {
     }
 }
 
+/// LOGWIN = 500 ms holds three packets of a source with five a second: from the third on that waits
+/// 60 ms, the least of what LOGWIN holds is 60 ms, though 15 packets would reach back to shorter
+/// waits. After a pause longer than LOGWIN, nothing before it counts.
+#[test]
+fn the_least_delay_is_of_the_observation_window() {
+    let mut nada = nada();
+    nada.on_start(0);
+    let (empty, queue) = (Some(50), Some(110));
+    feed(&mut nada, SECOND, 200 * MS, 1000, 1, &[empty; 15]);
+    feed(&mut nada, 4 * SECOND, 200 * MS, 1000, 1, &[queue; 2]);
+    assert_eq!(nada.queueing, 0.0);
+    feed(&mut nada, 4400 * MS, 200 * MS, 1000, 1, &[queue]);
+    assert_eq!(nada.queueing, 60.0);
+    feed(&mut nada, 10 * SECOND, 200 * MS, 1000, 1, &[empty]);
+    feed(&mut nada, 20 * SECOND, 200 * MS, 1000, 1, &[queue]);
+    assert_eq!(nada.queueing, 60.0);
+}
+
 /// One loss in 51 packets of LOGWIN, once: 0.1 / 51 (ALPHA = 0.1).
 #[test]
 fn loss_ratio_is_smoothed() {
