@@ -393,18 +393,28 @@ impl Source {
         (base * factor, SECOND / content.fps)
     }
 
+    /// Between two encodings their sizes are interpolated, outside of all they are scaled.
     fn trace(&mut self, trace: &Trace, now: Nanos, target: f64) -> (f64, f64) {
         if self.may_update(now, trace.update_ns) {
             self.rate = target;
             self.updated = Some(now);
         }
         let above = trace.levels.partition_point(|level| level.bps <= self.rate);
-        let Some(level) = trace.levels.get(above.saturating_sub(1)) else { return (1.0, SECOND) };
-        let at = self.position % level.bytes.len().max(1);
+        let Some(low) = trace.levels.get(above.saturating_sub(1)) else { return (1.0, SECOND) };
+        let at = self.position % low.bytes.len().max(1);
         self.position += 1;
-        let bytes = level.bytes.get(at).copied().unwrap_or(1);
-        let interval = level.interval_ns.get(at).copied().unwrap_or(SECOND as Nanos);
-        (f64::from(bytes), interval as f64)
+        let bytes_of = |level: &Level| level.bytes.get(at).map_or(1.0, |&bytes| f64::from(bytes));
+        let between = if above == 0 { None } else { trace.levels.get(above) };
+        let bytes = match between {
+            Some(high) => {
+                let weight = (self.rate - low.bps) / (high.bps - low.bps);
+                weight * bytes_of(high) + (1.0 - weight) * bytes_of(low)
+            }
+            None if low.bps > 0.0 => bytes_of(low) * self.rate / low.bps,
+            None => bytes_of(low),
+        };
+        let interval = low.interval_ns.get(at).copied().unwrap_or(SECOND as Nanos);
+        (bytes, interval as f64)
     }
 }
 
@@ -541,17 +551,20 @@ mod tests {
         (source, got)
     }
 
-    /// The encoding with the greatest rate that is not above the target, the lowest if all are; frames
-    /// go on where they were, and begin anew at the end.
+    /// Sizes of two encodings, of 100 and 200 kbit/s, are weighed by where the target lies between
+    /// them, and scaled by target over rate below the lower and above the upper; frames go on where
+    /// they were, and begin anew at the end.
     #[test]
-    fn trace_takes_the_level_below_the_target() {
+    fn trace_interpolates_between_encodings() {
         let json = r#"{"source": {"model": "trace", "update_ns": 0, "levels": [
-            {"bps": 100e3, "bytes": [100, 101, 102], "interval_ns": [40000000, 40000000, 40000000]},
-            {"bps": 200e3, "bytes": [200, 201, 202], "interval_ns": [40000000, 40000000, 40000000]}]}}"#;
+            {"bps": 100e3, "bytes": [100, 110, 120], "interval_ns": [40000000, 40000000, 40000000]},
+            {"bps": 200e3, "bytes": [200, 230, 260], "interval_ns": [40000000, 40000000, 40000000]}]}}"#;
         let mut source = source(json);
-        let got: Vec<u32> =
-            [50e3, 100e3, 199e3, 200e3, 1e9, 0.0].map(|target| source.capture(target).bytes).into();
-        assert_eq!(got, [100, 101, 102, 200, 201, 102]);
+        let got: Vec<u32> = [50e3, 100e3, 150e3, 200e3, 400e3, 0.0]
+            .map(|target| source.capture(target).bytes)
+            .into();
+        // 100/2, 110, (120 + 260)/2, 200, 230 * 2, at least a byte.
+        assert_eq!(got, [50, 110, 190, 200, 460, 1]);
         assert_eq!(source.next_at(), 240_000_000);
     }
 
