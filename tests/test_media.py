@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +75,20 @@ def test_no_frames_in_a_pause() -> None:
 
 
 def test_frames_of_a_file_are_played(tmp_path: Path) -> None:
-    # Two frames of 100, of 140 and of 800 kbit/s, 25 a second. NADA's least rate, 150 kbit/s of IP
-    # packets, leaves 142 kbit/s without headers of 40 bytes.
+    # Two frames of 100, of 140 and of 800 kbit/s, 25 a second. 150 kbit/s of IP packets leave 142
+    # kbit/s without headers of 40 bytes: 2/660 of the way from 140 to 800 kbit/s.
     (tmp_path / "frames.csv").write_text(
         "rate,interval,bytes\n# a comment\n100e3,0.04,400\n100e3,0.04,600\n"
         "140e3, 0.04, 600\n140e3, 0.04, 800\n800e3,0.04,4000\n800e3,0.04,4000\n"
     )
-    scenario = media({"kind": "video", "trace": "frames.csv"}, cc="nada")
+    scenario = media(
+        {"kind": "video", "trace": "frames.csv"}, cc="nada", params={"max_rate": "150kbit"}
+    )
     result = run(Scenario.from_dict(scenario, directory=tmp_path))
     frames = columns(result, "frames")
-    assert frames["bytes"][:2].tolist() == [600, 800]
-    assert set(frames["bytes"]) == {600, 800}
+    # 600 + 3400/330 and 800 + 3200/330.
+    assert frames["bytes"][:2].tolist() == [610, 810]
+    assert set(frames["bytes"]) == {610, 810}
     assert np.allclose(np.diff(frames["t"]), 0.04)
 
 
@@ -133,6 +137,45 @@ def test_presets_of_rfc_8867(name: str) -> None:
     # RFC 8867: ends of the sections' tables.
     ends = {"5.1": 100, "5.2": 125, "5.3": 100, "5.5": 300, "5.7": 300}
     assert scenario.duration == ends.get(name.removeprefix("rmcat-"), 120) * 10**9
+
+
+@pytest.mark.parametrize("name", ["rmcat-5.6", "rmcat-5.7"])
+def test_media_of_rfc_8867_begin_beside_tcp(name: str) -> None:
+    # TCP is there from the start, media come 5 s later; both by libwebrtc's and the authors' runs.
+    flows = tomllib.loads(presets()[name].read_text(encoding="utf-8"))["flows"]
+    *media_flows, tcp = flows
+    assert {flow["start"] for flow in media_flows} == {"5s"}
+    assert "start" not in tcp
+    if name == "rmcat-5.6":
+        return
+    # Ten sources of files of 30 to 50 kB (RFC 8868), two of which begin with one; idle for 10 s.
+    result = run(presets()[name])
+    transfers = result.summary["flows"][-1]
+    link = columns(result, "link_series")
+    assert link["throughput_bps"][link["t"] <= 1].sum() > 0
+    # A source's cycle is 10 s and a transfer's second or so: 25 to 30 in 300 s, with the standard
+    # deviation of exponential times, sqrt(30 * 10).
+    assert 10 * 25 - 3 * 17 < transfers["completed"] < 10 * 30 + 3 * 17
+    assert 30e3 < transfers["delivered_bytes"] / transfers["completed"] < 50e3
+
+
+def test_nada_without_ramp_up_keeps_its_balance() -> None:
+    # RFC 8698 section 4.3: gradual updates come to rest where x r_ref = XREF RMAX, with the uneven
+    # frames of RFC 8593 too. Ramp-ups (QEPS = 10 ms, near the balance of 12.9 ms) lie on top of it.
+    def product(**params: Any) -> float:
+        flow = {"transport": "rtp", "cc": "nada", "count": 3, "stagger": "7s", "params": params}
+        path = PATH | {"rate": "3500kbit", "queue": {"kind": "fifo", "limit": "131250B"}}
+        table = columns(
+            run({"duration": "240s", "path": path, "flows": [flow]}), "controller_series"
+        )
+        signal, rate = (
+            table["value"][(table["name"] == name) & (table["t"] > 100)].mean()
+            for name in ("x_curr_ms", "r_ref")
+        )
+        return float(signal * rate / 15e6)
+
+    assert product(qeps="0ms") == pytest.approx(1, abs=0.05)
+    assert product() > 1.2
 
 
 @pytest.mark.parametrize("cc", ["nada", "gcc"])

@@ -61,6 +61,8 @@ class Measured:
     """Time and queueing delay (ms) of the first link."""
     capacity: NDArray[Any]
     """Of the first link at those times, Mbit/s."""
+    throughput: NDArray[Any]
+    """Of the first link at those times, headers included, Mbit/s."""
     frames: dict[str, tuple[NDArray[Any], NDArray[Any]]] = field(repr=False)
     """Time of capture and delay (ms, NaN if lost) of each flow's frames."""
 
@@ -79,6 +81,7 @@ class Measured:
             {name: (table["t"], table["goodput_bps"] / 1e6) for name, table in series},
             (link["t"][first], link["queue_delay_ms"][first]),
             link["capacity_bps"][first] / 1e6,
+            link["throughput_bps"][first] / 1e6,
             {name: (table["t"], table["delay_ms"]) for name, table in frames},
         )
 

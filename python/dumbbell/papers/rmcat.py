@@ -178,10 +178,9 @@ def _draw(runs: dict[tuple[str, str], Measured]) -> Figure:
             rate, delay = axes[2 * place, column], axes[2 * place + 1, column]
             t, _ = run.queue
             rate.plot(t, run.capacity, color=CAPACITY_COLOUR, linewidth=1.0)
-            others = [flow for flow in run.flows if flow not in run.media]
-            if others:
-                total = np.sum([run.flows[flow][1] for flow in others], axis=0)
-                rate.plot(t, _smooth(t, total, 3.0), color="#000000", linewidth=0.7)
+            if case in _BESIDE_TCP:
+                rest = run.throughput - np.sum([run.flows[flow][1] for flow in run.media], axis=0)
+                rate.plot(t, _smooth(t, rest, 3.0), color="#000000", linewidth=0.7)
             for index, flow in enumerate(run.media):
                 colour = COLOURS[index % len(COLOURS)]
                 at, values = run.flows[flow]
@@ -222,8 +221,9 @@ PAPER = Paper(
         "differ; GCC beside TCP also with libwebrtc's gains of the threshold. Media begin 5 s after "
         "TCP; short transfers have 30 to 50 kB (RFC 8868). Queues keep the bytes that are 300 ms at "
         "the first capacity. At rest: the same video at a constant capacity without jitter for 240 "
-        "s, the last 100 s counted. In the figure, of the first run, grey is capacity, black TCP, "
-        "rates are means of a second; below are delays of frames."
+        "s, the last 100 s counted. In the figure, of the first run, grey is capacity, black what "
+        "the link carries beside media (TCP, and headers), rates are means of a second; below are "
+        "delays of frames."
     ),
     run=_run,
 )
