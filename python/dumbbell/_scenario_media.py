@@ -61,9 +61,9 @@ class Video(_Media):
     largest_step: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
     """A change without a transient is cut to this share of the rate; default: it is not."""
     trace: str | None = None
-    """A file of frames: lines of rate (bit/s), interval (s) and bytes, a frame each. Sizes are those
-    of the encodings next to the target, interpolated; below the lowest and above the highest scaled.
-    Each is played from the start again at its end."""
+    """A file of frames: lines of rate (bit/s), interval (s) and bytes, a frame each. Sizes are of
+    the encodings next to the target, interpolated; below the lowest and above the highest they are
+    scaled. An encoding is played from the start again at its end."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
