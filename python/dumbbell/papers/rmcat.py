@@ -219,11 +219,11 @@ PAPER = Paper(
         "jitter of 15 ms at most (normal, 5 ms, in order), synthetic video (RFC 8593) from 150 "
         "kbit/s to 1.5 Mbit/s and no audio, reports every 50 ms (RFC 8888), means of five runs, "
         "whose frames differ; GCC beside TCP also with libwebrtc's gains of the threshold. Media "
-        "begin 5 s after TCP; short transfers have 30 to 50 kB (RFC 8868). Queues keep the bytes "
-        "that are 300 ms at the first capacity. At rest: the same video at a constant capacity "
-        "without jitter for 240 s, the last 100 s counted. In the figure, of the first run, grey "
-        "is capacity, black what the link carries beside media (TCP, and headers), rates are "
-        "means of a second; below are delays of frames."
+        "begin 5 s after TCP, as in libwebrtc's and ns3-rmcat's runs; short transfers have 30 to "
+        "50 kB (RFC 8868). Queues keep the bytes that are 300 ms at the first capacity. At rest: "
+        "the same video at a constant capacity without jitter for 240 s, the last 100 s counted. "
+        "In the figure, of the first run, grey is capacity, black what the link carries beside "
+        "media (TCP, and headers), rates are means of a second; below are delays of frames."
     ),
     run=_run,
 )

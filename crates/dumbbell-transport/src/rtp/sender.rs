@@ -399,9 +399,7 @@ impl Coupled for Sender {
     fn take_calculated(&mut self) -> Option<Calculated> {
         let rate = self.controller.take_calculated()?;
         let desired = match &self.source {
-            Some(source) => source
-                .range()
-                .map_or(f64::INFINITY, |(_, max)| self.ip_rate(max, source.mean_interval())),
+            Some(source) => self.ip_rate(source.most(), source.mean_interval()),
             None => f64::INFINITY,
         };
         Some(Calculated { rate, desired, rtt: self.history.srtt() })

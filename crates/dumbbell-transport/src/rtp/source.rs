@@ -210,13 +210,12 @@ impl SourceConfig {
         }
     }
 
-    /// Rates that the source can be made to produce; `None`: it takes no target.
-    pub fn range(&self) -> Option<(f64, f64)> {
+    /// The greatest rate that the source has a use for, bits per second.
+    fn most(&self) -> f64 {
         match &self.source {
-            Model::Video(v) => Some((v.min_bps, v.max_bps)),
-            Model::Content(c) => Some((c.min_bps, c.max_bps)),
-            Model::Audio(_) => None,
-            Model::Trace(t) => Some((t.levels.first()?.bps, t.levels.last()?.bps)),
+            Model::Video(v) => v.max_bps,
+            Model::Content(c) => c.max_bps,
+            Model::Audio(_) | Model::Trace(_) => f64::INFINITY,
         }
     }
 }
@@ -283,9 +282,9 @@ impl Source {
         self.next_at
     }
 
-    /// Bits per second that it could produce at least and at most; `None`: it takes no target.
-    pub(super) fn range(&self) -> Option<(f64, f64)> {
-        self.config.range()
+    /// The greatest rate that it has a use for, bits per second.
+    pub(super) fn most(&self) -> f64 {
+        self.config.most()
     }
 
     /// Mean time between two frames.
