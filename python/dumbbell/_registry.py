@@ -146,8 +146,8 @@ class Registry:
         ScenarioError."""
         if kind in self.custom:
             return {"kind": kind, "params": dict(params)}
-        taken = self.transports[transport].controllers if transport != "tcp" else "window"
-        entries = self.media if taken == "media" else self.controllers
+        media = transport != "tcp" and self.transports[transport].controllers == "media"
+        entries = self.media if media else self.controllers
         entry = _find(entries, "controller", kind, key, self.custom)
         return {"kind": kind, "params": self._canonical(entry, params, f"{params_key}.", None)}
 

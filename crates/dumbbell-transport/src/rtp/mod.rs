@@ -22,3 +22,7 @@ pub mod source;
 mod tests;
 pub(crate) mod transport;
 mod wire;
+
+use dumbbell_queue::Nanos;
+
+const SECOND: Nanos = 1_000_000_000;

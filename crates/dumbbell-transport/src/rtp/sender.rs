@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dumbbell_queue::Nanos;
 
+use super::SECOND;
 use super::control::{Feedback, MediaController, PacketResult, Probe, ProbeTag};
 use super::history::History;
 use super::playout::Captured;
@@ -15,7 +16,6 @@ use crate::flow::{Arrival, Calculated, Coupled, Ends, FlowSender, Snapshot};
 use crate::tcp::SenderStats;
 use crate::{Kind, Packet};
 
-const SECOND: Nanos = 1_000_000_000;
 /// What the pacer sends at least, whatever the controller says: bits per second.
 const LEAST_RATE: f64 = 1000.0;
 /// A full queue is emptied this often at most.

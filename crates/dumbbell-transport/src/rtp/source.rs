@@ -209,15 +209,6 @@ impl SourceConfig {
             }
         }
     }
-
-    /// The greatest rate that the source has a use for, bits per second.
-    fn most(&self) -> f64 {
-        match &self.source {
-            Model::Video(v) => v.max_bps,
-            Model::Content(c) => c.max_bps,
-            Model::Audio(_) | Model::Trace(_) => f64::INFINITY,
-        }
-    }
 }
 
 fn rates(fps: f64, min: f64, max: f64) -> Result<(), String> {
@@ -284,7 +275,11 @@ impl Source {
 
     /// The greatest rate that it has a use for, bits per second.
     pub(super) fn most(&self) -> f64 {
-        self.config.most()
+        match &self.config.source {
+            Model::Video(v) => v.max_bps,
+            Model::Content(c) => c.max_bps,
+            Model::Audio(_) | Model::Trace(_) => f64::INFINITY,
+        }
     }
 
     /// Mean time between two frames.
@@ -398,21 +393,22 @@ impl Source {
             self.rate = target;
             self.updated = Some(now);
         }
-        let above = trace.levels.partition_point(|level| level.bps <= self.rate);
-        let Some(low) = trace.levels.get(above.saturating_sub(1)) else { return (1.0, SECOND) };
-        let at = self.position % low.bytes.len().max(1);
+        let split = trace.levels.partition_point(|level| level.bps <= self.rate);
+        let (below, above) = trace.levels.split_at(split);
+        let (low, high) = (below.last(), above.first());
+        let Some(nearest) = low.or(high) else { return (1.0, SECOND) };
+        let at = self.position % nearest.bytes.len().max(1);
         self.position += 1;
         let bytes_of = |level: &Level| level.bytes.get(at).map_or(1.0, |&bytes| f64::from(bytes));
-        let between = if above == 0 { None } else { trace.levels.get(above) };
-        let bytes = match between {
-            Some(high) => {
+        let bytes = match (low, high) {
+            (Some(low), Some(high)) => {
                 let weight = (self.rate - low.bps) / (high.bps - low.bps);
                 weight * bytes_of(high) + (1.0 - weight) * bytes_of(low)
             }
-            None if low.bps > 0.0 => bytes_of(low) * self.rate / low.bps,
-            None => bytes_of(low),
+            _ if nearest.bps > 0.0 => bytes_of(nearest) * self.rate / nearest.bps,
+            _ => bytes_of(nearest),
         };
-        let interval = low.interval_ns.get(at).copied().unwrap_or(SECOND as Nanos);
+        let interval = nearest.interval_ns.get(at).copied().unwrap_or(SECOND as Nanos);
         (bytes, interval as f64)
     }
 }

@@ -2,10 +2,9 @@
 
 use dumbbell_queue::Nanos;
 
+use super::SECOND;
 use crate::Packet;
 use crate::flow::DATAGRAM_HEADER_BYTES;
-
-const SECOND: Nanos = 1_000_000_000;
 
 /// RTP header without extensions (RFC 3550), beside those of IP and UDP.
 const RTP_HEADER_BYTES: u16 = 12;
